@@ -1,0 +1,92 @@
+"""What every test shares: devices, example counts, golden files, and the rule that skips are declared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import hypothesis
+import pytest
+
+from tests.plugin_skips import DeclaredSkips
+
+DEVICES: Final = ("interpret", "cpu")
+"""The devices that conformance tests run on. One that is absent fails them; it does not skip."""
+
+GOLDEN: Final = Path(__file__).parent / "golden" / "data"
+
+hypothesis.settings.register_profile(
+    "ci",
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "full",
+    max_examples=int(os.environ.get("POOT_FUZZ_EXAMPLES", "2000")),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("poot")
+    group.addoption("--full", action="store_true", help="run fuzzers and sweeps at their stated counts, freshly seeded")
+    group.addoption("--device", action="append", metavar="NAME", help="run device tests on NAME alone (repeatable)")
+    group.addoption("--update-golden", action="store_true", help="rewrite golden files with what the code gives now")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--full"):
+        hypothesis.settings.load_profile("full")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(DeclaredSkips(), "declared-skips")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device_name" in metafunc.fixturenames:
+        names = metafunc.config.getoption("--device") or DEVICES
+        metafunc.parametrize("device_name", names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def device_name(request: pytest.FixtureRequest) -> str:
+    """The name of each device in turn, as `poot.device` takes it."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def device(device_name: str) -> Any:
+    """Each device in turn, opened."""
+    import poot
+
+    return poot.device(device_name)
+
+
+@pytest.fixture(scope="session")
+def cases(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """`cases(ci, full)` is how many cases a fuzzer or sweep runs: `full` under --full, else `ci`."""
+    full = bool(request.config.getoption("--full"))
+    return lambda ci, stated: stated if full else ci
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)` asserts that the file tests/golden/data/name holds text; --update-golden writes it."""
+    update = bool(request.config.getoption("--update-golden"))
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.is_file(), f"no golden file {name}: write it with --update-golden, and read it before committing"
+        assert text == path.read_text(encoding="utf-8"), f"{name} differs: review, then --update-golden"
+
+    return check
