@@ -1,0 +1,1 @@
+"""poot: a tensor compute stack for people with mixed hardware."""

@@ -1,0 +1,332 @@
+"""Dtypes: the classes `f32`, `i8` …, array specs `f32[8, 64]`, the NumPy and ml_dtypes mapping, and the promotion lattice.
+
+A dtype is a *class* whose metaclass is `DType`, so that one name serves as an annotation (`poot.In[f32]`), converts
+with `np.dtype(f32)`, compares equal to NumPy's dtypes, and casts with `f32(x)`.  Internally a dtype is always such a
+class and is compared with `is`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
+
+from poot.errors import ArgumentError, UnsupportedDTypeError
+
+Kind = Literal["bool", "int", "uint", "float"]
+
+
+class DType(type):
+    """The metaclass of the dtype classes; an instance is a dtype.
+
+    `dtype` is the NumPy dtype, `kind` one of bool, int, uint, float, `bits` the width of the stored element.
+    """
+
+    dtype: np.dtype[Any]
+    kind: Kind
+    bits: int
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> DType:
+        return super().__new__(cls, name, bases, namespace)
+
+    @property
+    def name(cls) -> str:
+        return cls.__name__.rstrip("_")
+
+    @property
+    def itemsize(cls) -> int:
+        """Bytes of one stored element (a bool takes one)."""
+        return cls.dtype.itemsize
+
+    @property
+    def is_float(cls) -> bool:
+        return cls.kind == "float"
+
+    @property
+    def is_integer(cls) -> bool:
+        return cls.kind in ("int", "uint")
+
+    @property
+    def min(cls) -> int | float:
+        """The least finite value."""
+        return _limits(cls)[0]
+
+    @property
+    def max(cls) -> int | float:
+        """The greatest finite value."""
+        return _limits(cls)[1]
+
+    def __getitem__(cls, shape: int | tuple[int, ...]) -> ArraySpec:
+        """`f32[8, 64]` is the spec of an 8 x 64 array; `f32[()]` of a 0-d one."""
+        return ArraySpec(cls, shape if isinstance(shape, tuple) else (shape,))
+
+    @override
+    def __call__(cls, value: Any = 0, /) -> Any:
+        """Cast: poot arrays and tracers through `ops`, everything else to a NumPy array or scalar of this dtype."""
+        astype = getattr(value, "__poot_astype__", None)
+        if astype is not None:
+            return astype(cls)
+        result = np.asarray(value).astype(cls.dtype)
+        return result if isinstance(value, np.ndarray) else result[()]
+
+    @override
+    def __eq__(cls, other: object) -> bool:
+        if isinstance(other, DType):
+            return cls is other
+        if other is None or isinstance(other, (int, float)):
+            return False
+        try:
+            return cls.dtype == np.dtype(other)  # type: ignore[call-overload]
+        except TypeError:
+            return False
+
+    @override
+    def __hash__(cls) -> int:
+        return hash(cls.dtype)
+
+    @override
+    def __repr__(cls) -> str:
+        return cls.name
+
+    def __reduce__(cls) -> str:  # pickled by name, as every class is
+        return cls.__name__
+
+
+class bool_(metaclass=DType):  # noqa: N801
+    """Truth values, one byte each."""
+
+    dtype = np.dtype(np.bool_)
+    kind = "bool"
+    bits = 8
+
+
+class i8(metaclass=DType):  # noqa: N801
+    """8-bit signed integers."""
+
+    dtype = np.dtype(np.int8)
+    kind = "int"
+    bits = 8
+
+
+class i16(metaclass=DType):  # noqa: N801
+    """16-bit signed integers."""
+
+    dtype = np.dtype(np.int16)
+    kind = "int"
+    bits = 16
+
+
+class i32(metaclass=DType):  # noqa: N801
+    """32-bit signed integers."""
+
+    dtype = np.dtype(np.int32)
+    kind = "int"
+    bits = 32
+
+
+class i64(metaclass=DType):  # noqa: N801
+    """64-bit signed integers."""
+
+    dtype = np.dtype(np.int64)
+    kind = "int"
+    bits = 64
+
+
+class u8(metaclass=DType):  # noqa: N801
+    """8-bit unsigned integers."""
+
+    dtype = np.dtype(np.uint8)
+    kind = "uint"
+    bits = 8
+
+
+class u16(metaclass=DType):  # noqa: N801
+    """16-bit unsigned integers."""
+
+    dtype = np.dtype(np.uint16)
+    kind = "uint"
+    bits = 16
+
+
+class u32(metaclass=DType):  # noqa: N801
+    """32-bit unsigned integers."""
+
+    dtype = np.dtype(np.uint32)
+    kind = "uint"
+    bits = 32
+
+
+class u64(metaclass=DType):  # noqa: N801
+    """64-bit unsigned integers."""
+
+    dtype = np.dtype(np.uint64)
+    kind = "uint"
+    bits = 64
+
+
+class f16(metaclass=DType):  # noqa: N801
+    """IEEE binary16."""
+
+    dtype = np.dtype(np.float16)
+    kind = "float"
+    bits = 16
+
+
+class bf16(metaclass=DType):  # noqa: N801
+    """bfloat16: the upper half of an f32."""
+
+    dtype = np.dtype(ml_dtypes.bfloat16)
+    kind = "float"
+    bits = 16
+
+
+class f32(metaclass=DType):  # noqa: N801
+    """IEEE binary32."""
+
+    dtype = np.dtype(np.float32)
+    kind = "float"
+    bits = 32
+
+
+class f64(metaclass=DType):  # noqa: N801
+    """IEEE binary64."""
+
+    dtype = np.dtype(np.float64)
+    kind = "float"
+    bits = 64
+
+
+#: Every dtype, in the order of the promotion tables.
+ALL: tuple[DType, ...] = (bool_, u8, u16, u32, u64, i8, i16, i32, i64, bf16, f16, f32, f64)
+INTEGERS: tuple[DType, ...] = (u8, u16, u32, u64, i8, i16, i32, i64)
+FLOATS: tuple[DType, ...] = (bf16, f16, f32, f64)
+NUMBERS: tuple[DType, ...] = INTEGERS + FLOATS
+
+BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
+_BY_NUMPY: dict[np.dtype[Any], DType] = {dtype.dtype: dtype for dtype in ALL}
+
+DTypeLike = Any  # a DType, a NumPy dtype or scalar type, or a name of either; `as_dtype` checks it
+
+
+def as_dtype(value: DTypeLike, what: str = "dtype") -> DType:
+    """The poot dtype for a poot or NumPy dtype, a NumPy scalar type, `bool`/`int`/`float`, or a name of one."""
+    if isinstance(value, DType):
+        return value
+    if value is bool:
+        return bool_
+    if value is int:
+        return i32
+    if value is float:
+        return f32
+    if isinstance(value, str) and value in BY_NAME:
+        return BY_NAME[value]
+    try:
+        found = _BY_NUMPY.get(np.dtype(value).newbyteorder("="))
+    except TypeError:
+        found = None
+    if found is None or value is None:
+        raise UnsupportedDTypeError(what=what, actual=getattr(value, "name", None) or repr(value))
+    return found
+
+
+@cache
+def _limits(dtype: DType) -> tuple[int | float, int | float]:
+    if dtype.kind == "bool":
+        return 0, 1
+    if dtype.kind == "float":
+        info = ml_dtypes.finfo(dtype.dtype)
+        return float(info.min), float(info.max)
+    integer = np.iinfo(dtype.dtype)
+    return int(integer.min), int(integer.max)
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """The static type of an array: a dtype and a shape of non-negative extents."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for extent in self.shape:
+            if not isinstance(extent, (int, np.integer)) or isinstance(extent, bool) or extent < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ArgumentError(what="shape", actual=self.shape, expected="non-negative integers")
+        if any(type(extent) is not int for extent in self.shape):
+            object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        result = 1
+        for extent in self.shape:
+            result *= extent
+        return result
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+
+
+# --- promotion: the lattice that JAX publishes, with weak Python scalars ---------------------------------------------
+
+#: A weak scalar takes part by its kind alone.
+WeakKind = Literal["int*", "float*"]
+
+_EDGES: dict[str, tuple[str, ...]] = {
+    "bool": ("int*",),
+    "int*": ("u8", "i8"),
+    "u8": ("u16", "i16"),
+    "u16": ("u32", "i32"),
+    "u32": ("u64", "i64"),
+    "u64": ("float*",),
+    "i8": ("i16",),
+    "i16": ("i32",),
+    "i32": ("i64",),
+    "i64": ("float*",),
+    "float*": ("bf16", "f16"),
+    "bf16": ("f32",),
+    "f16": ("f32",),
+    "f32": ("f64",),
+    "f64": (),
+}
+
+
+@cache
+def _above(name: str) -> frozenset[str]:
+    """The node and everything that it promotes to."""
+    return frozenset({name}).union(*(_above(upper) for upper in _EDGES[name]))
+
+
+def promote(operands: Iterable[DType | WeakKind]) -> DType | WeakKind:
+    """The least upper bound of dtypes and weak kinds.
+
+    Weak operands alone stay weak ("int*", "float*"); `concrete` gives the dtype that such a result takes.
+    A 64-bit integer pair with no common integer type (i64 with u64) gives "float*", as the lattice says.
+    """
+    names = [operand if isinstance(operand, str) else operand.name for operand in operands]
+    if not names:
+        raise ArgumentError(what="promote", actual=(), expected="at least one operand")
+    common = frozenset.intersection(*(_above(name) for name in names))
+    least = next(name for name in common if common <= _above(name))
+    return least if least in ("int*", "float*") else BY_NAME[least]  # type: ignore[return-value]
+
+
+def concrete(operand: DType | WeakKind) -> DType:
+    """The dtype of a result: weak integers are i32, weak floats f32, on every device."""
+    if isinstance(operand, str):
+        return i32 if operand == "int*" else f32
+    return operand

@@ -1,0 +1,318 @@
+"""Every exception that poot raises: one message template each, a remedy, and the user's line with a caret.
+
+An error is made from named fields, `raise ShapeError(what="w", expected=…, actual=…, where=location)`, so that messages
+stay uniform and tests can compare fields as well as text.  Each class also derives from the built-in exception that a
+Python programmer would catch (`ValueError`, `TypeError`, `IndexError` …).
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """A place in the user's program: file, 1-based line, 0-based column range (-1 where unknown), enclosing function."""
+
+    file: str
+    line: int
+    column: int = -1
+    end_column: int = -1
+    function: str = ""
+
+    @property
+    def text(self) -> str:
+        """The source line without its line end, or "" where Python has no source."""
+        return linecache.getline(self.file, self.line).rstrip("\n")
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f":{self.column + 1}" if self.column >= 0 else "")
+
+    def render(self) -> str:
+        """The location, the source line, and a caret below the column range where one is known."""
+        head = f"  at {self}" + (f" in {self.function}" if self.function else "")
+        text = self.text
+        if not text.strip():
+            return head
+        indent = len(text) - len(text.lstrip())
+        lines = [head, "    " + text.strip()]
+        if self.column >= indent:
+            width = max(1, min(self.end_column, len(text)) - self.column) if self.end_column > self.column else 1
+            lines.append("    " + " " * (self.column - indent) + "^" * width)
+        return "\n".join(lines)
+
+
+class PootError(Exception):
+    """Base of every poot error: `fields` fill `template`; `where` is the user's line; `remedy` says what to do."""
+
+    template: ClassVar[str] = "{message}"
+    default_remedy: ClassVar[str] = ""
+
+    def __init__(self, *, where: SourceLocation | None = None, remedy: str | None = None, **fields: Any) -> None:
+        self.fields: dict[str, Any] = fields
+        self.where = where
+        self.remedy: str = self.default_remedy if remedy is None else remedy
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        parts = [self.template.format_map(self.fields)]
+        if self.where is not None:
+            parts.append(self.where.render())
+        if self.remedy:
+            parts.append("  Remedy: " + self.remedy.format_map(self.fields))
+        return "\n".join(parts)
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.where, self.remedy, self.fields)
+
+    def at(self, where: SourceLocation | None) -> PootError:
+        """The same error with a location filled in, where it has none yet."""
+        if self.where is None and where is not None:
+            self.where = where
+            self.args = (self._render(),)
+        return self
+
+
+def _rebuild(cls: type[PootError], where: SourceLocation | None, remedy: str, fields: dict[str, Any]) -> PootError:
+    return cls(where=where, remedy=remedy, **fields)
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+class DTypeError(PootError, TypeError):
+    """A dtype that does not fit: {what} has {actual}, {expected} was needed."""
+
+    template = "{what}: dtype {actual}, expected {expected}"
+
+
+class UnsupportedDTypeError(PootError, TypeError):
+    """An array of objects, strings, dates or another dtype that poot has no type for."""
+
+    template = "{what}: dtype {actual} is not supported"
+    default_remedy = "convert it first; poot takes bool, i8 to u64, f16, bf16, f32 and f64."
+
+
+class ShapeError(PootError, ValueError):
+    """Shapes or ranks that do not fit together."""
+
+    template = "{what}: shape {actual}, expected {expected}"
+
+
+class ArgumentError(PootError, ValueError):
+    """A wrong value of an argument that is no array: an axis, a mode, a size."""
+
+    template = "{what}: {actual!r} is not valid, expected {expected}"
+
+
+class ArgumentTypeError(PootError, TypeError):
+    """An argument of a wrong Python type."""
+
+    template = "{what}: {actual} given, expected {expected}"
+
+
+class OverflowArgumentError(PootError, OverflowError):
+    """A Python number that the dtype it meets cannot hold."""
+
+    template = "{value} does not fit {dtype}"
+    default_remedy = "cast the array first, or use a value between {low} and {high}."
+
+
+# --- graphs and traces ----------------------------------------------------------------------------------------------
+
+
+class BuilderError(PootError, ValueError):
+    """A call on a Builder, or an operation on its handles, that cannot succeed."""
+
+
+class ForeignHandleError(BuilderError):
+    """A handle that belongs to another builder or trace."""
+
+    template = "{what} belongs to another builder or trace"
+    default_remedy = "make every operand with the builder that will finish the graph."
+
+
+class FinishedBuilderError(BuilderError):
+    """A builder used after `finish`."""
+
+    template = "this builder has already finished its graph"
+    default_remedy = "make a new Builder for a new graph."
+
+
+class DuplicateNameError(BuilderError):
+    """Two constants, inputs or states of one name."""
+
+    template = "the name {name!r} is already used by {kind} of this graph"
+    default_remedy = "choose another name."
+
+
+class LimitError(BuilderError):
+    """A request past a limit of TraceLimits or CompileLimits; nothing was allocated."""
+
+    template = "{resource}: {attempted} is past the limit of {limit}"
+    default_remedy = "raise {resource} in the limits, or make the program smaller."
+
+
+class GraphError(PootError, ValueError):
+    """A graph that does not type-check; names the equation."""
+
+    template = "{equation}: {message}"
+
+
+class GraphSyntaxError(PootError, ValueError):
+    """Graph text that does not parse."""
+
+    template = "line {line}: {message}: {text!r}"
+
+
+class TraceError(PootError, TypeError):
+    """Something a traced function cannot do."""
+
+
+class ConcretizationError(TraceError):
+    """A tracer used as a bool, int, float, index or NumPy array."""
+
+    template = "{what} has no value while {function} is being traced, so it cannot be used as {use}"
+
+
+class TracerMutationError(TraceError):
+    """`x[i] = v` on a tracer."""
+
+    template = "{what} cannot be changed in place while {function} is being traced"
+    default_remedy = "write `x = x.at[i].set(v)`."
+
+
+class EscapedTracerError(TraceError):
+    """A tracer used after its trace has ended."""
+
+    template = "{what} was made while {function} was traced and is used after that trace ended"
+    default_remedy = "return it from the traced function instead of keeping it in a global, attribute or closure."
+
+
+class CaptureError(TraceError):
+    """An argument or captured object that cannot be part of a trace."""
+
+    template = "{what}: {message}"
+
+
+class FeatureError(PootError, AttributeError):
+    """A feature of other libraries that poot does not have; the message names it."""
+
+    template = "poot has no {feature} yet"
+
+
+class EvaluateError(PootError, ValueError):
+    """Bindings of an evaluation or step that do not fit its graph."""
+
+    template = "{what}: {message}"
+
+
+class IndexFault(PootError, IndexError):
+    """An index out of range in gather, scatter or an indexing expression."""
+
+    template = "{what}: index {index} is out of range for axis {axis} of extent {extent}"
+    default_remedy = 'pass mode="clip", "wrap", "fill" or "drop" if out-of-range indices are meant.'
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+class KernelError(PootError, TypeError):
+    """A kernel that is not valid: syntax, types, flow; with the user's line."""
+
+
+class KernelCheckError(KernelError):
+    """Kernel IR that does not check."""
+
+    template = "kernel {kernel}: {message}"
+
+
+class KernelFault(PootError, IndexError):
+    """The first failed bounds check or assertion of a launch, found when a result is read."""
+
+    template = "kernel {kernel}: {message}"
+
+
+class LaunchError(PootError, ValueError):
+    """Arguments, grid or work-group of a launch that do not fit the kernel; nothing has run."""
+
+    template = "kernel {kernel}: {message}"
+
+
+# --- compiling ------------------------------------------------------------------------------------------------------
+
+
+class CompileError(PootError, RuntimeError):
+    """A program or kernel that did not compile; carries the compiler's own message."""
+
+    template = "{what} did not compile for {target}: {message}"
+
+
+class Unsupported(CompileError):  # noqa: N818 - the design's name
+    """Something that the target cannot do: a dtype, feature or size."""
+
+    template = "{what} is not supported by {target}: {message}"
+
+
+class TargetError(PootError, ValueError):
+    """A target name that does not parse."""
+
+    template = "unknown target {name!r}: {message}"
+
+
+# --- devices and engines --------------------------------------------------------------------------------------------
+
+
+class DeviceError(PootError, RuntimeError):
+    """A device that failed or cannot be used."""
+
+    template = "device {device}: {message}"
+
+
+class DeviceUnavailableError(DeviceError):
+    """A device that is not present on this machine."""
+
+    template = "device {device} is not available: {message}"
+    default_remedy = "run `poot.devices()` to see what is here and why."
+
+
+class DeviceMismatchError(DeviceError):
+    """Arguments that live on different devices."""
+
+    template = "arguments live on different devices: {devices}"
+    default_remedy = "move them to one device first, or pass device=."
+
+
+class AllocationError(PootError, MemoryError):
+    """Device or host memory that could not be had."""
+
+    template = "could not allocate {nbytes} bytes on {device}: {message}"
+
+
+class EngineError(PootError, RuntimeError):
+    """An engine, exe or entry used wrongly: after unload, twice, from another engine."""
+
+
+class StateLost(EngineError):  # noqa: N818 - the design's name
+    """In-place state that a failed step left undefined."""
+
+    template = "state {name!r} was being updated in place when step {step} failed"
+    default_remedy = "set it with exe.state[{name!r}] = value, or exe.state.reset()."
+
+
+class WeightError(PootError, ValueError):
+    """Weights that are missing, unknown, or of the wrong shape or dtype."""
+
+    template = "weight {name!r}: {message}"
+
+
+class SerialisationError(PootError, ValueError):
+    """A saved graph, program or target that this version does not know, or that is damaged."""
+
+    template = "{what}: {message}"
