@@ -1,0 +1,178 @@
+"""Programs: what a graph becomes for one target, as plain data.
+
+A `Program` holds deduplicated kernels, the steps that run them, a storage plan, and a record of what became of every
+equation.  Nothing in it refers to a device: backends load it, and `interpret` runs it in NumPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from poot.dtypes import ArraySpec
+from poot.errors import SourceLocation
+from poot.kernel.ir import Kernel
+from poot.target import Target
+from poot.trace.graph import Graph
+
+Numerics = Literal["exact", "unfused", "reassociating", "narrowing"]
+Role = Literal["constant", "input", "state", "output", "scratch"]
+
+
+# --- storage --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One buffer of a program: where a value lives while a step runs.
+
+    `constant`, `input` and `state` slots are bound by name; `output` slots are fresh for each jit-style call, and stable
+    for a recorded entry; `scratch` slots are byte ranges of one arena, placed by `offset` and reused over time.
+    A `state` slot holds the value before the step; what replaces it stands in `Program.updates`.
+    """
+
+    role: Role
+    spec: ArraySpec
+    name: str = ""
+    offset: int = -1
+
+    @property
+    def nbytes(self) -> int:
+        return self.spec.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The slots of a program and its arena.  `liveness_bound` is the least arena any order of these steps could have."""
+
+    slots: tuple[Slot, ...]
+    arena_bytes: int
+    liveness_bound: int
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A buffer argument: a slot, and the first element used within it."""
+
+    slot: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel on a grid of whole work-groups.
+
+    `bindings` follow the kernel's buffer parameters; planner kernels bake extents and have no run-time scalars.
+    `equations` are the indices of the graph's equations that it computes; `where` is the line that faults name.
+    """
+
+    kernel: int
+    bindings: tuple[Binding, ...]
+    groups: tuple[int, int, int]
+    equations: tuple[int, ...] = ()
+    where: SourceLocation | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy the whole of one slot to another of the same size."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Run one block by the value of an i32 or bool 0-d slot: block 0 where it is zero, else block 1."""
+
+    predicate: int
+    blocks: tuple[tuple[Step, ...], tuple[Step, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Run `condition`, read the bool slot `predicate`, and while it is true run `body`; at most `trip_count` turns if
+    one is known, in which case there is no condition and no read-back.
+
+    `counter` is an i32 0-d slot that the executor sets to the number of the turn before each, or -1.
+    """
+
+    condition: tuple[Step, ...]
+    predicate: int
+    body: tuple[Step, ...]
+    trip_count: int = -1
+    counter: int = -1
+
+
+Step: TypeAlias = Launch | Copy | Branch | Loop
+
+
+# --- the program ----------------------------------------------------------------------------------------------------
+
+Fate = Literal["kernel", "alias", "view", "fold", "dead", "control"]
+
+
+@dataclass(frozen=True, slots=True)
+class EquationPlan:
+    """What became of an equation: the launch that computes it, or why it needs none."""
+
+    fate: Fate
+    launch: int = -1
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass did and declined, with sizes before and after."""
+
+    name: str
+    equations_before: int
+    equations_after: int
+    notes: tuple[str, ...] = ()
+    declined: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A planned graph.  `graph` is as the caller gave it, `planned` as the passes left it.
+
+    `outputs` are the slots of the graph's outputs in order; `updates` pairs a state's name with the slot that holds its
+    next value (which a step commits only if the fault record is clear).  `contract` allows a*b+c to become fma.
+    """
+
+    graph: Graph
+    planned: Graph
+    target: Target
+    kernels: tuple[Kernel, ...]
+    steps: tuple[Step, ...]
+    storage: Storage
+    outputs: tuple[int, ...]
+    updates: tuple[tuple[str, int], ...]
+    equation_plans: tuple[EquationPlan, ...]
+    numerics: Numerics
+    contract: bool
+    passes: tuple[PassRecord, ...] = ()
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """Every launch, in program order, those inside branches and loops included."""
+        return tuple(_launches(self.steps))
+
+
+def _launches(steps: tuple[Step, ...]) -> list[Launch]:
+    found: list[Launch] = []
+    for step in steps:
+        match step:
+            case Launch():
+                found.append(step)
+            case Branch():
+                for block in step.blocks:
+                    found += _launches(block)
+            case Loop():
+                found += _launches(step.condition) + _launches(step.body)
+            case Copy():
+                pass
+    return found
