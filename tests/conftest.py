@@ -15,6 +15,9 @@ from tests.plugin_skips import DeclaredSkips
 DEVICES: Final = ("interpret", "cpu")
 """The devices that conformance tests run on. One that is absent fails them; it does not skip."""
 
+SLOW_DEVICES: Final = frozenset({"interpret"})
+"""Devices that check more than they compute: tests that run whole models take `fast_device`, which leaves them out."""
+
 GOLDEN: Final = Path(__file__).parent / "golden" / "data"
 
 hypothesis.settings.register_profile(
@@ -50,14 +53,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    names = metafunc.config.getoption("--device") or DEVICES
     if "device_name" in metafunc.fixturenames:
-        names = metafunc.config.getoption("--device") or DEVICES
         metafunc.parametrize("device_name", names, indirect=True, scope="session")
+    if "fast_device" in metafunc.fixturenames:
+        fast = [name for name in names if name not in SLOW_DEVICES]
+        metafunc.parametrize("fast_device", fast, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
 def device_name(request: pytest.FixtureRequest) -> str:
     """The name of each device in turn, as `poot.device` takes it."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def fast_device(request: pytest.FixtureRequest) -> str:
+    """The name of each device in turn that is quick enough for whole models."""
     return request.param
 
 

@@ -1,0 +1,124 @@
+"""A real sentence encoder: its embeddings agree with stored ones, and with a reference written apart, on every device."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from examples import sentence_similarity as example
+from tests import minilm_reference
+from tests.refusal import refuse
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "minilm_golden.json").read_text("utf-8"))
+SENTENCES: list[str] = GOLDEN["sentences"]
+EXPECTED = np.array(GOLDEN["embedding"])
+TOLERANCE = 1e-5
+
+NOT_ON_CPU = ("poot.trace.evaluate", "poot.kernel.interpret")
+"""The oracle and the interpreter: a device that computes by itself never calls them."""
+
+UNSEEN = [
+    "你好，世界！今天天气很好。",
+    "🎉🚀 emoji only 🐈",
+    "word " * 400,
+    "[CLS] and [SEP] written out, and\ttabs\nand newlines",
+    "a",
+]
+"""Sentences without a stored embedding; the third is cut at 256 tokens."""
+
+
+@pytest.fixture(scope="module")
+def stored() -> dict[str, np.ndarray]:
+    return load_file(example.model_folder() / "model.safetensors")
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the oracle and the interpreter raise: the device has to compute by itself."""
+    for name in NOT_ON_CPU:
+        importlib.import_module(name)
+        assert refuse(monkeypatch, name) > 0
+
+
+def worst(actual: np.ndarray, expected: np.ndarray) -> float:
+    assert actual.dtype == np.float32
+    assert actual.shape == expected.shape
+    return float(np.max(np.abs(actual - expected)))
+
+
+def test_tokens_are_the_stored_ones() -> None:
+    assert example.tokenize(SENTENCES) == GOLDEN["input_ids"]
+
+
+def test_the_reference_agrees_with_the_stored_embeddings(stored: dict[str, np.ndarray]) -> None:
+    actual = [minilm_reference.embed(stored, tokens) for tokens in GOLDEN["input_ids"]]
+    assert np.max(np.abs(np.array(actual) - EXPECTED)) <= 1e-6
+
+
+def test_short_sentences_on_every_device(device_name: str) -> None:
+    chosen = [SENTENCES.index(""), 3]
+    actual = example.embed([SENTENCES[i] for i in chosen], device=device_name)
+    assert worst(actual, EXPECTED[chosen]) <= TOLERANCE
+
+
+@pytest.mark.usefixtures("alone")
+def test_each_sentence_alone(fast_device: str) -> None:
+    actual = np.concatenate([example.embed([sentence], device=fast_device) for sentence in SENTENCES])
+    assert worst(actual, EXPECTED) <= TOLERANCE
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("copies", [1, 3], ids=["one batch", "two batches"])
+def test_padded_batches(fast_device: str, copies: int) -> None:
+    actual = example.embed(SENTENCES * copies, device=fast_device)
+    assert worst(actual, np.tile(EXPECTED, (copies, 1))) <= TOLERANCE
+
+
+@pytest.mark.usefixtures("alone")
+def test_unseen_sentences(fast_device: str, stored: dict[str, np.ndarray]) -> None:
+    tokens = example.tokenize(UNSEEN)
+    assert max(map(len, tokens)) == 256
+    expected = np.array([minilm_reference.embed(stored, sequence) for sequence in tokens])
+    assert worst(example.embed(UNSEEN, device=fast_device), expected) <= TOLERANCE
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_interpreter_is_indeed_refused() -> None:
+    with pytest.raises(AssertionError, match="refused module"):
+        example.embed(["a"], device="interpret")
+
+
+def test_no_sentences(device_name: str) -> None:
+    assert example.embed([], device=device_name).shape == (0, 384)
+
+
+def test_a_single_string_is_refused() -> None:
+    with pytest.raises(TypeError, match="put it in a list"):
+        example.embed("not a list")
+
+
+def test_padding_uses_few_shapes() -> None:
+    rng = np.random.default_rng(0)
+    shapes = {
+        ids.shape
+        for count in range(1, 70)
+        for _, ids, _ in example.batches([[101] * length for length in rng.integers(2, 257, count)])
+    }
+    assert shapes <= {(rows, length) for rows in example.BATCHES for length in example.LENGTHS}
+
+
+def test_the_oracle_agrees(stored: dict[str, np.ndarray]) -> None:
+    ids, mask = example.pad([GOLDEN["input_ids"][3], GOLDEN["input_ids"][9]])
+    actual: Any = example.encode.evaluate(example.load_params(), ids, mask)
+    assert worst(np.asarray(actual), EXPECTED[[3, 9]]) <= TOLERANCE
+
+
+def test_like_sentences_rank_first() -> None:
+    pairs = example.ranked_pairs(example.embed(example.SENTENCES))
+    assert [(i, j) for _, i, j in pairs[:2]] == [(0, 1), (2, 3)]

@@ -1,0 +1,42 @@
+"""Proof that a piece of poot is not in play: its functions raise while the test runs."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+
+import pytest
+
+
+def refused(*args: object, **kwargs: object) -> object:
+    raise AssertionError("a function of a refused module was called")
+
+
+def _functions(module_name: str) -> Iterator[FunctionType]:
+    module = sys.modules[module_name]
+    owners = [module, *(c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module_name)]
+    for owner in owners:
+        for member in vars(owner).values():
+            function = inspect.unwrap(getattr(member, "__func__", member)) if callable(member) else None
+            if inspect.isfunction(function) and function.__module__ == module_name and not function.__closure__:
+                yield function
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, *module_names: str) -> int:
+    """Make every function and method defined in the loaded modules, and in their submodules, raise AssertionError.
+
+    Their code is exchanged, so that references which other modules hold raise too.
+
+    Returns:
+        How many functions now raise.
+    """
+    code: CodeType = refused.__code__
+    wanted = [
+        name for name in sys.modules if any(name == prefix or name.startswith(f"{prefix}.") for prefix in module_names)
+    ]
+    functions = {id(function): function for name in wanted for function in _functions(name)}
+    for function in functions.values():
+        monkeypatch.setattr(function, "__code__", code)
+    return len(functions)
