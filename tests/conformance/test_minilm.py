@@ -1,4 +1,4 @@
-"""A real sentence encoder: its embeddings agree with stored ones, and with a reference written apart, on every device."""
+"""A real sentence encoder agrees with stored embeddings, and with a reference written apart, on every device."""
 
 from __future__ import annotations
 
