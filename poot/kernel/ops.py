@@ -22,7 +22,6 @@ from poot.dtypes import ALL, FLOATS, INTEGERS, NUMBERS, DType, bool_, i8, i16, i
 from poot.errors import ArgumentError, DTypeError
 
 if TYPE_CHECKING:
-    from poot.kernel.build import KernelBuilder
     from poot.kernel.ir import Expr
 
 Result = Literal["same", "bool", "bitcast"]
@@ -34,8 +33,9 @@ class ScalarOp:
     """A row of the table.
 
     `dtypes` are what the operands may have; all operands share one dtype, except that a `select`'s first is a bool.
-    `result` says the result's dtype.  `evaluate` gives the meaning of a native row on NumPy arrays of f32, f64, integers
-    or bools.  `expand(b, *args)` writes other rows in terms of rows above; it may emit statements through the builder.
+    `result` says the result's dtype.  `evaluate` gives the meaning of a native row on NumPy arrays of f32, f64,
+    integers or bools.  `expand(b, *args)` writes other rows in terms of rows above; it may emit statements through the
+    builder.
     """
 
     name: str
@@ -80,9 +80,8 @@ def result_dtype(name: str, args: Sequence[DType]) -> DType:
     if len(args) != op.arity:
         raise ArgumentError(what=f"{name}: number of operands", actual=len(args), expected=str(op.arity))
     values = list(args)
-    if name == "select":
-        if values.pop(0) is not bool_:
-            raise DTypeError(what="select condition", actual=args[0], expected="bool")
+    if name == "select" and values.pop(0) is not bool_:
+        raise DTypeError(what="select condition", actual=args[0], expected="bool")
     first = values[0]
     for value in values:
         if value is not first:
@@ -137,13 +136,25 @@ def _clz(a: Array) -> Array:
 def _ordered(greater: bool) -> Callable[[Array, Array], Array]:
     def choose(a: Array, b: Array) -> Array:
         picked = np.maximum(a, b) if greater else np.minimum(a, b)
-        if a.dtype.kind != "f":
+        if a.dtype.kind != "f" or not np.any(picked == 0):
             return picked
         zero = np.logical_and(a == 0, b == 0)
         negative = np.signbit(a) & np.signbit(b) if greater else np.signbit(a) | np.signbit(b)
         return np.where(zero, np.where(negative, -np.zeros_like(a), np.zeros_like(a)), picked)
 
     return choose
+
+
+def _popcount(a: Array) -> Array:
+    return np.bitwise_count(a.view(f"u{a.dtype.itemsize}")).astype(a.dtype)
+
+
+def _select(condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition, a, b)
+
+
+def _same_bits(a: Array) -> Array:
+    return a
 
 
 def _native(
@@ -162,7 +173,7 @@ _native("ceil", 1, FLOATS, np.ceil, "the least integer not below a")
 _native("trunc", 1, FLOATS, np.trunc, "a without its fraction")
 _native("round", 1, FLOATS, np.rint, "the nearest integer, ties to even")
 _native("not", 1, _BITS, np.invert, "bitwise complement; logical on bools")
-_native("popcount", 1, INTEGERS, lambda a: np.bitwise_count(a.view(f"u{a.dtype.itemsize}")).astype(a.dtype), "set bits")
+_native("popcount", 1, INTEGERS, _popcount, "set bits")
 _native("clz", 1, INTEGERS, _clz, "leading zero bits; the width for 0")
 _native("add", 2, NUMBERS, np.add, "a + b")
 _native("sub", 2, NUMBERS, np.subtract, "a - b")
@@ -183,5 +194,5 @@ _native("lt", 2, ALL, np.less, "a < b", "bool")
 _native("le", 2, ALL, np.less_equal, "a <= b", "bool")
 _native("gt", 2, ALL, np.greater, "a > b", "bool")
 _native("ge", 2, ALL, np.greater_equal, "a >= b", "bool")
-_native("select", 3, ALL, lambda c, a, b: np.where(c, a, b), "a where the condition holds, else b; both are evaluated")
-_native("bitcast", 1, ALL, lambda a: a, "the same bits as another dtype of the same width", "bitcast")
+_native("select", 3, ALL, _select, "a where the condition holds, else b; both are evaluated")
+_native("bitcast", 1, ALL, _same_bits, "the same bits as another dtype of the same width", "bitcast")
