@@ -1,0 +1,1 @@
+"""Devices: everything that loads and runs compiled programs."""

@@ -1,0 +1,1 @@
+"""The CPU device: native code from LLVM, a worker pool, a caching allocator."""

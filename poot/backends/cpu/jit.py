@@ -1,0 +1,239 @@
+# pyright: basic
+"""Native code for the host: textual LLVM IR to an optimised object, and an object to callable addresses.
+
+Two things that LLVM accepts would harm the process, and are refused before it sees or links them: intrinsics of another
+target (they pass the verifier and abort in the code generator), and calls of library functions (they would be found in
+the process, whatever it happens to have loaded).  Objects depend on nothing but `memcpy`, `memmove` and `memset`.
+
+LLVM is entered by one thread at a time; the lock is held around LLVM's own work and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from poot.backends.cpu.objects import undefined_symbols
+from poot.errors import CompileError, DeviceError
+
+# Every one of these has a generic expansion on each CPU target.  A name ending in a dot is a prefix.
+# fmt: off
+_INTRINSICS = (
+    "llvm.abs.", "llvm.assume", "llvm.bitreverse.", "llvm.bswap.", "llvm.canonicalize.", "llvm.ceil.",
+    "llvm.copysign.", "llvm.ctlz.", "llvm.ctpop.", "llvm.cttz.", "llvm.expect.",
+    "llvm.experimental.noalias.scope.decl", "llvm.experimental.vector.", "llvm.fabs.", "llvm.floor.",
+    "llvm.fma.", "llvm.fmuladd.", "llvm.fptosi.sat.", "llvm.fptoui.sat.", "llvm.fshl.", "llvm.fshr.",
+    "llvm.invariant.", "llvm.is.fpclass.", "llvm.lifetime.", "llvm.masked.", "llvm.maximum.",
+    "llvm.maximumnum.", "llvm.maxnum.", "llvm.memcpy.", "llvm.memmove.", "llvm.memset.", "llvm.minimum.",
+    "llvm.minimumnum.", "llvm.minnum.", "llvm.nearbyint.", "llvm.prefetch.", "llvm.readcyclecounter",
+    "llvm.rint.", "llvm.round.", "llvm.roundeven.", "llvm.sadd.", "llvm.scmp.", "llvm.smax.", "llvm.smin.",
+    "llvm.smul.with.overflow.", "llvm.sqrt.", "llvm.sshl.sat.", "llvm.ssub.", "llvm.stackrestore.",
+    "llvm.stacksave.", "llvm.stepvector.", "llvm.trunc.", "llvm.uadd.", "llvm.ucmp.", "llvm.umax.",
+    "llvm.umin.", "llvm.umul.with.overflow.", "llvm.ushl.sat.", "llvm.usub.", "llvm.vector.",
+)
+# fmt: on
+_SYMBOLS = frozenset({"memcpy", "memmove", "memset"})
+# LLVM leaves the process on an error in inline assembly, so only the runtime's own text may have any.
+_INLINE_ASSEMBLY = re.compile(r'(?<![\w.%@"$-])asm(?=[\s"])')
+
+_lock = threading.RLock()
+_names = itertools.count()
+
+if hasattr(os, "register_at_fork"):
+    # A child must not inherit LLVM in the middle of another thread's compilation.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+@dataclass(frozen=True, slots=True)
+class HostCPU:
+    """The CPU that code is generated for, in LLVM's terms; `vector_bits` is the width of its widest registers."""
+
+    name: str
+    features: str
+    vector_bits: int
+    triple: str
+
+    @property
+    def arch(self) -> str:
+        """The architecture of the triple: "x86_64", "aarch64" …"""
+        return self.triple.partition("-")[0].replace("arm64", "aarch64")
+
+
+@functools.cache
+def host() -> HostCPU:
+    """The CPU of this process."""
+    with _lock:
+        _initialize()
+        triple = llvm.get_process_triple()
+        features = llvm.get_host_cpu_features()
+        name = llvm.get_host_cpu_name()
+    if features.get("avx512f"):
+        bits = 512
+    elif features.get("avx"):
+        bits = 256
+    else:
+        bits = 128
+    return HostCPU(name, features.flatten(), bits, triple)
+
+
+@functools.cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+
+
+@functools.cache
+def _machine(cpu: HostCPU, opt_level: int) -> llvm.TargetMachine:
+    return llvm.Target.from_triple(cpu.triple).create_target_machine(
+        cpu=cpu.name, features=cpu.features, opt=opt_level, reloc="default", codemodel="jitdefault", jit=True
+    )
+
+
+@functools.cache
+def _linker() -> llvm.LLJIT:
+    host()
+    return llvm.create_lljit_compiler(suppress_errors=True)
+
+
+def compile_object(
+    ir_text: str,
+    *,
+    opt_level: int = 3,
+    what: str = "LLVM IR",
+    cpu: HostCPU | None = None,
+    inline_assembly: bool = False,
+) -> bytes:
+    """The native object of `ir_text`, optimised at `opt_level` (0 to 3) for `cpu` (the host).
+
+    `what` names the text in errors.  `CompileError` carries LLVM's message if the text does not parse or verify, and
+    says so if it uses an intrinsic, inline assembly (unless `inline_assembly`) or an outside symbol that it may not.
+    """
+    with _optimised(ir_text, cpu or host(), opt_level, what, inline_assembly) as (machine, module):
+        image = machine.emit_object(module)
+    _require_closed(image, what)
+    return image
+
+
+def assembly(ir_text: str, *, opt_level: int = 3, what: str = "LLVM IR", cpu: HostCPU | None = None) -> str:
+    """The assembly text of what `compile_object` makes, for reading; the same errors."""
+    with _optimised(ir_text, cpu or host(), opt_level, what, inline_assembly=False) as (machine, module):
+        return machine.emit_assembly(module)
+
+
+@contextlib.contextmanager
+def _optimised(
+    ir_text: str, cpu: HostCPU, opt_level: int, what: str, inline_assembly: bool
+) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
+    """A parsed, verified, checked and optimised module, with LLVM's lock held while the caller emits it."""
+    if not inline_assembly and _INLINE_ASSEMBLY.search(ir_text):
+        raise _failure(what, "it has inline assembly")
+    with _lock:
+        machine = _machine(cpu, opt_level)
+        # A context of its own, so that the module's types and constants go with it.
+        with contextlib.closing(llvm.create_context()) as context:
+            try:
+                with contextlib.closing(llvm.parse_assembly(ir_text, context)) as module:
+                    module.triple = cpu.triple
+                    module.data_layout = str(machine.target_data)
+                    module.verify()
+                    _require_known([function.name for function in module.functions if function.is_declaration], what)
+                    _run_passes(machine, module, opt_level)
+                    yield machine, module
+            except CompileError:
+                raise
+            except RuntimeError as error:
+                raise _failure(what, str(error).strip()) from None
+
+
+def _run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, opt_level: int) -> None:
+    # Each is closed here, under the lock: one left to its finaliser would enter LLVM outside it.
+    with (
+        contextlib.closing(llvm.create_pipeline_tuning_options(opt_level)) as options,
+        contextlib.closing(llvm.create_pass_builder(machine, options)) as builder,
+        contextlib.closing(builder.getModulePassManager()) as passes,
+    ):
+        passes.run(module, builder)
+
+
+def _require_known(declared: Sequence[str], what: str) -> None:
+    for name in declared:
+        if not (name in _SYMBOLS or _is_allowed_intrinsic(name)):
+            raise _failure(what, f"it declares {name}, which native code may not use")
+
+
+def _is_allowed_intrinsic(name: str) -> bool:
+    return any(name.startswith(known) if known.endswith(".") else name == known for known in _INTRINSICS)
+
+
+def _require_closed(image: bytes, what: str) -> None:
+    try:
+        missing = undefined_symbols(image) - _SYMBOLS
+    except ValueError as error:
+        raise _failure(what, str(error)) from None
+    if missing:
+        raise _failure(what, f"it needs {', '.join(sorted(missing))}, which native code may not use")
+
+
+def _failure(what: str, message: str) -> CompileError:
+    return CompileError(what=what, target="cpu", message=message)
+
+
+class LoadedObject:
+    """The code of one object in executable memory, until `close` or the last reference goes.
+
+    The caller keeps it alive for as long as any address may still be called.
+    """
+
+    __slots__ = ("_tracker",)
+
+    def __init__(self, tracker: llvm.ResourceTracker) -> None:
+        self._tracker: llvm.ResourceTracker | None = tracker
+
+    def address(self, name: str) -> int:
+        """The address of the exported function `name`; `DeviceError` if it was not exported or the object is closed."""
+        if self._tracker is None:
+            raise DeviceError(device="cpu", message=f"the code of {name} has been unloaded")
+        try:
+            return self._tracker[name]
+        except KeyError:
+            raise DeviceError(device="cpu", message=f"{name} is not an exported function") from None
+
+    @property
+    def closed(self) -> bool:
+        return self._tracker is None
+
+    def close(self) -> None:
+        """Release the code; every address becomes invalid.  Closing twice is allowed."""
+        tracker, self._tracker = self._tracker, None
+        if tracker is not None:
+            with _lock:
+                tracker.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def load_object(image: bytes, exports: Sequence[str], *, what: str = "object") -> LoadedObject:
+    """`image`, as `compile_object` made it on this machine, in executable memory, with the addresses of `exports`.
+
+    `CompileError` if it does not define an export or needs a symbol that native code may not use.
+    """
+    _require_closed(image, what)
+    library = llvm.JITLibraryBuilder().add_object_img(image)
+    for name in exports:
+        library.export_symbol(name)
+    with _lock:
+        try:
+            tracker = library.link(_linker(), f"poot.{next(_names)}")
+        except RuntimeError as error:
+            raise _failure(what, str(error).strip()) from None
+    return LoadedObject(tracker)
