@@ -4,8 +4,9 @@
     equation ::= Equation(primitive, inputs, params, outputs, regions, effects)
     atom     ::= Value(id, spec) | Literal(value, dtype)
 
-Value ids are dense: constants, inputs and states first, in the order in which the builder made them, then the outputs of
-the equations.  A region is a closed Graph with inputs only: what it needs from outside is an operand of its equation.
+Value ids are dense and numbered in the order in which the builder made the values (a trace may meet a new input after
+its first equations); every value is defined before its use.  A region is a closed Graph with inputs only: what it needs
+from outside is an operand of its equation.
 Constants are bound by the caller or from weights, inputs are per-step slots, states live with an exe and change by
 `updates`.  `tree` is the output pytree as plain data; its leaves are `outputs` in order.
 """
@@ -13,14 +14,16 @@ Constants are bound by the caller or from weights, inputs are per-step slots, st
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections import namedtuple
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from typing_extensions import override
 
 from poot.dtypes import ArraySpec, DType
-from poot.errors import SourceLocation
+from poot.errors import ArgumentError, SourceLocation
 
 ParamValue: TypeAlias = "None | bool | int | float | str | DType | ArraySpec | tuple[ParamValue, ...]"
 
@@ -157,6 +160,35 @@ class Tree:
     @property
     def leaves(self) -> int:
         return 1 if self.kind == "leaf" else sum(child.leaves for child in self.children)
+
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
+        """A pytree of built-in containers and namedtuples; ArgumentError if the number of leaves differs."""
+        if len(leaves) != self.leaves:
+            raise ArgumentError(what="number of leaves", actual=len(leaves), expected=str(self.leaves))
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        if self.kind == "leaf":
+            return next(leaves)
+        if self.kind == "none":
+            return None
+        children = [child._build(leaves) for child in self.children]
+        match self.kind:
+            case "tuple":
+                return tuple(children)
+            case "list":
+                return children
+            case "dict":
+                return dict(zip(self.keys, children, strict=True))
+            case _:
+                return _namedtuple(self.name, self.keys)(*children)
+
+
+@lru_cache(maxsize=256)
+def _namedtuple(name: str, fields: tuple[str | int, ...]) -> type[Any]:
+    # A field or class name that Python's factory refuses (a keyword of a later version) is renamed by position.
+    typename = name if name.isidentifier() else "Node"
+    return namedtuple(typename, [str(field) for field in fields], rename=True)  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)

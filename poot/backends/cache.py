@@ -1,0 +1,105 @@
+"""The artifact cache on disk: content-addressed, verified, size-capped, safe between processes.
+
+A key is the hash of everything that an artifact depends on, so an entry never goes stale.  Files carry a hash of their
+contents and are verified on a hit; they are written beside their place and renamed, so a reader never sees half of one.
+`POOT_CACHE_DIR` moves the cache ("" turns it off), `POOT_DISK_CACHE_BYTES` changes its cap (512 MiB).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+_MAGIC = b"poot-artifact-1\n"
+_DIGEST = 32
+_CAP = 512 << 20
+#: The directory is measured after this many bytes have been written by this process.
+_TRIM_EVERY = 16 << 20
+
+_written = 0
+
+
+def artifact_key(*parts: str | bytes) -> str:
+    """The key of an artifact that depends on exactly these parts."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def directory() -> Path | None:
+    """Where artifacts are kept, or None where the cache is off."""
+    named = os.environ.get("POOT_CACHE_DIR")
+    if named is not None:
+        return Path(named) if named else None
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "poot"
+
+
+def load(key: str) -> bytes | None:
+    """The artifact stored under `key`, or None if there is none or the file is damaged."""
+    folder = directory()
+    if folder is None:
+        return None
+    path = folder / key[:2] / key
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body = data[len(_MAGIC) + _DIGEST :]
+    if not data.startswith(_MAGIC) or data[len(_MAGIC) : len(_MAGIC) + _DIGEST] != hashlib.sha256(body).digest():
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return body
+
+
+def store(key: str, body: bytes) -> None:
+    """Keep an artifact; a disk that cannot be written to leaves the cache as it was."""
+    global _written
+    folder = directory()
+    if folder is None:
+        return
+    path = folder / key[:2] / key
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError:
+        return
+    _written += len(body)
+    if _written >= _TRIM_EVERY:
+        _written = 0
+        trim(folder)
+
+
+def trim(folder: Path) -> None:
+    """Delete the artifacts that were used longest ago until the directory is below nine tenths of its cap."""
+    cap = int(os.environ.get("POOT_DISK_CACHE_BYTES", _CAP))
+    entries: list[tuple[float, int, Path]] = []
+    for path in folder.glob("??/*"):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            entries.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in entries)
+    if total <= cap:
+        return
+    for _, size, path in sorted(entries):
+        with contextlib.suppress(OSError):
+            path.unlink()
+            total -= size
+        if total <= cap * 9 // 10:
+            return

@@ -1,0 +1,241 @@
+"""What a device backend is, and the registry of backends.
+
+A backend loads compiled kernels and runs recordings of them; everything above it (programs, engines, caches, faults) is
+written once, over this protocol.  A new device is one class and one `register` call.
+
+Memory is untyped: a `Buffer` is a span of device memory with a size; what is bound to a kernel is a `BufferView`, a
+buffer and a byte offset into it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from poot.backends.toolchain import CompiledKernel
+from poot.errors import ArgumentError, DeviceUnavailableError, PootError
+from poot.kernel.ir import Slot as ArgumentSlot
+from poot.target import Target
+
+HostArray: TypeAlias = np.ndarray[Any, Any]
+
+
+class Buffer(Protocol):
+    """A span of device memory, made by `DeviceBackend.allocate`."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BufferView:
+    """A buffer from byte `offset` on."""
+
+    buffer: Buffer
+    offset: int = 0
+
+
+class Loaded(Protocol):
+    """A kernel ready to run on its device; the device keeps what it needs alive with it."""
+
+    @property
+    def compiled(self) -> CompiledKernel: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """One launch of a recording.
+
+    `buffers` gives, per buffer parameter of the kernel, a position in the recording's table of views and a byte offset
+    from it; `scalars` the values of the kernel's scalar, extent, stride and threads slots, in the order of its argument
+    schema; `groups` the grid in work-groups; `number` what a fault record calls this launch.
+    """
+
+    loaded: Loaded
+    buffers: tuple[tuple[int, int], ...]
+    groups: tuple[int, int, int]
+    scalars: tuple[int | float, ...] = ()
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CopySpec:
+    """Copy `nbytes` from one position of the table to another, from byte offsets within them."""
+
+    source: int
+    target: int
+    nbytes: int
+    source_offset: int = 0
+    target_offset: int = 0
+
+
+RecordedStep: TypeAlias = LaunchSpec | CopySpec
+
+
+def launch_arguments(launch: LaunchSpec) -> Iterator[tuple[ArgumentSlot, int | float, int]]:
+    """The arguments of a launch in the order of its kernel's schema.
+
+    Each is (slot, value, offset): for a buffer, its position in the table and its byte offset; for the fault record,
+    (slot, -1, 0); for every other slot the number itself.
+    """
+    buffers = iter(launch.buffers)
+    scalars = iter(launch.scalars)
+    for slot in launch.loaded.compiled.slots:
+        match slot.kind:
+            case "buffer":
+                position, offset = next(buffers)
+                yield slot, position, offset
+            case "num_groups":
+                yield slot, launch.groups[slot.axis], 0
+            case "launch":
+                yield slot, launch.number, 0
+            case "fault":
+                yield slot, -1, 0
+            case _:
+                yield slot, next(scalars), 0
+
+
+class Recording(Protocol):
+    """A prepared sequence of launches, made by `DeviceBackend.record`."""
+
+
+class DeviceBackend(Protocol):
+    """One device.  Every method raises a DeviceError, AllocationError or CompileError; none returns stale data."""
+
+    name: str
+    target: Target
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Memory for `nbytes` (0 is allowed), aligned to 64 bytes; contents are undefined."""
+        ...
+
+    def free(self, buffer: Buffer) -> None:
+        """Give memory back; launches already enqueued may still use it."""
+        ...
+
+    def write(self, view: BufferView, array: HostArray) -> None:
+        """Copy a C-contiguous host array to the device, in order with launches; the array may change afterwards."""
+        ...
+
+    def read(self, view: BufferView, out: HostArray) -> None:
+        """Wait for the work that `view` depends on and copy it into a C-contiguous host array."""
+        ...
+
+    def copy(self, source: BufferView, target: BufferView, nbytes: int) -> None:
+        """Copy on the device, in order with launches."""
+        ...
+
+    def host_view(self, view: BufferView, nbytes: int) -> HostArray | None:
+        """The memory itself as a u8 array once the work on it is done, where the host can address it; else None."""
+        ...
+
+    def import_host(self, array: HostArray) -> Buffer | None:
+        """A buffer over a C-contiguous host array, without a copy, where launches can use it in place; else None."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until everything enqueued has run."""
+        ...
+
+    def load(self, compiled: CompiledKernel) -> Loaded:
+        """Make a compiled kernel runnable."""
+        ...
+
+    def record(
+        self,
+        steps: Sequence[RecordedStep],
+        views: Sequence[BufferView | None],
+        rebindable: Sequence[int],
+        bindings: Sequence[BufferView],
+        fault: int = -1,
+    ) -> Recording:
+        """Prepare `steps` over a table of views, and run them once.
+
+        Positions named in `rebindable` (None in `views`) are given anew at each replay, and by `bindings` for this
+        first run; all others are fixed.  `fault` is the position of the fault record (FAULT_WORDS i32) that is handed
+        to every launch, or -1 where no kernel can fault; whoever runs the recording clears it.
+        """
+        ...
+
+    def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
+        """Run a recording with views for its rebindable positions, in their order."""
+        ...
+
+    def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
+        """The median time of a replay in seconds, measured on the device's clock where it has one."""
+        ...
+
+
+# --- the registry ---------------------------------------------------------------------------------------------------
+
+Factory: TypeAlias = Callable[[int], DeviceBackend]  # the ordinal after the colon: "cuda:1"
+
+#: Backends that come with poot, imported when first asked for.
+_BUILTIN: dict[str, str] = {
+    "cpu": "poot.backends.cpu.device",
+    "interpret": "poot.backends.interpret",
+}
+_factories: dict[str, Factory] = {}
+_devices: dict[str, DeviceBackend] = {}
+_lock = threading.RLock()
+
+
+def register(name: str, factory: Factory) -> None:
+    """Add a backend: `factory(ordinal)` makes its device or raises DeviceUnavailableError with the reason."""
+    with _lock:
+        if name in _factories or name in _BUILTIN:
+            raise ArgumentError(what="device backend", actual=name, expected="a new name")
+        _factories[name] = factory
+
+
+def unregister(name: str) -> None:
+    """Take a registered backend out again, and forget its devices."""
+    with _lock:
+        del _factories[name]
+        for device in [key for key in _devices if key.partition(":")[0] == name]:
+            del _devices[device]
+
+
+def backend_names() -> tuple[str, ...]:
+    """The names of all backends, those that come with poot first."""
+    return (*_BUILTIN, *_factories)
+
+
+def open_device(name: str) -> DeviceBackend:
+    """The device called `name`, the same object each time; DeviceUnavailableError says why there is none."""
+    backend, _, ordinal = name.partition(":")
+    if ordinal and not ordinal.isdigit():
+        raise ArgumentError(what="device", actual=name, expected='a backend name or "backend:number"')
+    key = f"{backend}:{int(ordinal or 0)}"
+    with _lock:
+        found = _devices.get(key)
+        if found is None:
+            found = _devices[key] = _factory(backend)(int(ordinal or 0))
+        return found
+
+
+def _factory(backend: str) -> Factory:
+    if backend in _factories:
+        return _factories[backend]
+    if backend not in _BUILTIN:
+        known = ", ".join(backend_names())
+        raise DeviceUnavailableError(device=repr(backend), message=f"there is no such backend; known are {known}")
+    return importlib.import_module(_BUILTIN[backend]).make_device
+
+
+def describe_devices() -> tuple[tuple[str, str], ...]:
+    """Every backend with "" where its first device opens, else the reason why not."""
+    report: list[tuple[str, str]] = []
+    for name in backend_names():
+        try:
+            open_device(name)
+        except PootError as error:
+            report.append((name, str(error)))
+        else:
+            report.append((name, ""))
+    return tuple(report)

@@ -1,0 +1,284 @@
+"""A program loaded on a device: its kernels, and its steps as recordings that the host strings together.
+
+Runs of launches and copies become one recording each, made when first reached and replayed from then on; branches and
+loops are decided by the host between them.  Jit-style calls and engine entries share this module: the former rebind
+their inputs, outputs and arena at each call, the latter fix every buffer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from poot.backends.device import Buffer, BufferView, CopySpec, DeviceBackend, LaunchSpec, Loaded, Recording
+from poot.backends.faults import FaultCheck, may_fault
+from poot.backends.toolchain import compile_kernel
+from poot.kernel.ir import FAULT_WORDS
+from poot.plan.program import Branch, Copy, Launch, Loop, Program, Role, Slot, Step
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Launches and copies between two decisions of the host."""
+
+    steps: tuple[LaunchSpec | CopySpec, ...]
+    recording: Recording | None = None
+
+
+@dataclass(slots=True)
+class _Branch:
+    predicate: int
+    blocks: tuple[list[_Node], list[_Node]]
+
+
+@dataclass(slots=True)
+class _Loop:
+    condition: list[_Node]
+    body: list[_Node]
+    step: Loop
+
+
+_Node = _Segment | _Branch | _Loop
+
+
+@dataclass(slots=True)
+class Positions:
+    """Where things stand in a recording's table of views: bound slots first, then the arena, then the fault record."""
+
+    bound: dict[int, int] = field(default_factory=dict[int, int])
+
+    @property
+    def arena(self) -> int:
+        return len(self.bound)
+
+    @property
+    def fault(self) -> int:
+        return len(self.bound) + 1
+
+    @property
+    def count(self) -> int:
+        return len(self.bound) + 2
+
+
+class Executable:
+    """A program loaded on a device.
+
+    `counters` are told of every recording made and replayed: {"records": …, "replays": …}.
+    """
+
+    def __init__(self, program: Program, device: DeviceBackend) -> None:
+        self.program = program
+        self.device = device
+        self.kernels: tuple[Loaded, ...] = tuple(
+            device.load(compile_kernel(kernel, device.target, contract=program.contract)) for kernel in program.kernels
+        )
+        self.may_fault = may_fault(loaded.compiled for loaded in self.kernels)
+        slots = program.storage.slots
+        self.positions = Positions()
+        for index, slot in enumerate(slots):
+            if slot.role != "scratch":
+                self.positions.bound[index] = len(self.positions.bound)
+        self.lock = threading.RLock()
+
+    def bound_slots(self) -> tuple[Slot, ...]:
+        """The slots that a run binds, in the order of their positions."""
+        return tuple(self.program.storage.slots[index] for index in self.positions.bound)
+
+    def locate(self, slot: int, element: int = 0) -> tuple[int, int]:
+        """The position and byte offset of an element of a slot."""
+        plan = self.program.storage.slots[slot]
+        offset = element * plan.spec.dtype.itemsize
+        if plan.role == "scratch":
+            return self.positions.arena, plan.offset + offset
+        return self.positions.bound[slot], offset
+
+
+class Run:
+    """An executable over one table of views, fixed or rebindable; holds the recordings."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        views: Sequence[BufferView | None],
+        last: Sequence[LaunchSpec | CopySpec] = (),
+    ) -> None:
+        self.executable = executable
+        self.views = list(views)
+        self.rebindable = tuple(position for position, view in enumerate(views) if view is None)
+        self.records = 0
+        self.replays = 0
+        self._launches = 0
+        self._counter = 0
+        self._nodes = self._build(executable.program.steps, tuple(last))
+
+    # --- from steps to nodes ---
+
+    def _build(self, steps: tuple[Step, ...], last: tuple[LaunchSpec | CopySpec, ...] = ()) -> list[_Node]:
+        nodes: list[_Node] = []
+        pending: list[LaunchSpec | CopySpec] = []
+
+        def close() -> None:
+            if pending:
+                nodes.append(_Segment(tuple(pending)))
+                pending.clear()
+
+        for step in steps:
+            match step:
+                case Launch():
+                    pending.append(self._launch(step))
+                case Copy():
+                    pending += self._copy(step)
+                case Branch():
+                    close()
+                    first, second = step.blocks
+                    nodes.append(_Branch(step.predicate, (self._build(first), self._build(second))))
+                case Loop():
+                    close()
+                    nodes.append(_Loop(self._build(step.condition), self._build(step.body), step))
+        pending += last
+        close()
+        return nodes
+
+    def _launch(self, step: Launch) -> LaunchSpec:
+        number = self._launches
+        self._launches += 1
+        loaded = self.executable.kernels[step.kernel]
+        buffers = tuple(self.executable.locate(binding.slot, binding.offset) for binding in step.bindings)
+        return LaunchSpec(loaded, buffers, step.groups, (), number)
+
+    def _copy(self, step: Copy) -> list[LaunchSpec | CopySpec]:
+        """Copies of whole slots; slots inside the arena are not at the start of their position, hence the views."""
+        nbytes = self.executable.program.storage.slots[step.source].nbytes
+        if nbytes == 0:
+            return []
+        source, source_offset = self.executable.locate(step.source)
+        target, target_offset = self.executable.locate(step.target)
+        return [CopySpec(source, target, nbytes, source_offset, target_offset)]
+
+    # --- running ---
+
+    def run(self, bindings: Sequence[BufferView] = ()) -> None:
+        """Run every step once; `bindings` fill the rebindable positions in order."""
+        self._run(self._nodes, bindings)
+
+    def _run(self, nodes: list[_Node], bindings: Sequence[BufferView]) -> None:
+        for node in nodes:
+            match node:
+                case _Segment():
+                    self._segment(node, bindings)
+                case _Branch():
+                    taken = bool(self._read(node.predicate, bindings))
+                    self._run(node.blocks[int(taken)], bindings)
+                case _Loop():
+                    self._loop(node, bindings)
+
+    def _segment(self, node: _Segment, bindings: Sequence[BufferView]) -> None:
+        device = self.executable.device
+        if node.recording is None:
+            fault = self.executable.positions.fault if self.executable.may_fault else -1
+            node.recording = device.record(node.steps, self.views, self.rebindable, bindings, fault)
+            self.records += 1
+        else:
+            device.replay(node.recording, bindings)
+            self.replays += 1
+
+    def _loop(self, node: _Loop, bindings: Sequence[BufferView]) -> None:
+        turn = 0
+        while node.step.trip_count < 0 or turn < node.step.trip_count:
+            if node.step.counter >= 0:
+                view = self._view(node.step.counter, bindings)
+                self.executable.device.write(view, np.array(turn, np.int32))
+            if node.step.trip_count < 0:
+                self._run(node.condition, bindings)
+                if not self._read(node.step.predicate, bindings):
+                    return
+            self._run(node.body, bindings)
+            turn += 1
+
+    def _view(self, slot: int, bindings: Sequence[BufferView]) -> BufferView:
+        position, offset = self.executable.locate(slot)
+        view = self.views[position]
+        if view is None:
+            view = bindings[self.rebindable.index(position)]
+        return BufferView(view.buffer, view.offset + offset)
+
+    def _read(self, slot: int, bindings: Sequence[BufferView]) -> Any:
+        spec = self.executable.program.storage.slots[slot].spec
+        out = np.empty(spec.shape, spec.dtype.dtype)
+        self.executable.device.read(self._view(slot, bindings), out)
+        return out[()]
+
+
+_CLEAR = np.zeros(FAULT_WORDS, np.int32)
+
+
+class Call:
+    """The jit-style form: everything is rebound at each call, and outputs are fresh buffers that the caller owns."""
+
+    def __init__(self, program: Program, device: DeviceBackend) -> None:
+        self.executable = Executable(program, device)
+        self._run = Run(self.executable, [None] * self.executable.positions.count)
+        slots = self.executable.bound_slots()
+        self._outputs = [index for index, slot in enumerate(slots) if slot.role == "output"]
+        self._sizes = [slots[index].nbytes for index in self._outputs]
+        self._order = [index for index, slot in enumerate(slots) if slot.role != "output"]
+        arguments = {(slot.role, slot.name): index for index, slot in enumerate(slots) if slot.role != "output"}
+        graph = program.graph
+        named: list[tuple[Role, str]] = [("constant", variable.name) for variable in graph.constants]
+        named += [("input", variable.name) for variable in graph.inputs]
+        named += [("state", variable.name) for variable in graph.states]
+        self._arguments = [arguments.get(key, -1) for key in named]
+
+    def __call__(self, arguments: Sequence[BufferView]) -> tuple[list[Buffer], FaultCheck | None]:
+        """Run once.
+
+        `arguments` are the graph's constants, inputs and states, in that order; the result is one fresh buffer an
+        output slot in the order of positions (`output_buffers` maps them to the graph's outputs), and the fault check
+        to make before the results are read.
+        """
+        device = self.executable.device
+        program = self.executable.program
+        with contextlib.ExitStack() as failed:
+            bindings: list[Any] = [None] * self.executable.positions.count
+            for position, view in zip(self._arguments, arguments, strict=True):
+                if position >= 0:
+                    bindings[position] = view
+            made: list[Buffer] = []
+            for position, nbytes in zip(self._outputs, self._sizes, strict=True):
+                buffer = device.allocate(nbytes)
+                failed.callback(device.free, buffer)
+                made.append(buffer)
+                bindings[position] = BufferView(buffer)
+            arena = device.allocate(program.storage.arena_bytes)
+            try:
+                bindings[-2] = BufferView(arena)
+                check = self._fault_record(bindings, failed)
+                with self.executable.lock:
+                    self._run.run(bindings)
+            finally:
+                device.free(arena)
+            failed.pop_all()
+        return made, check
+
+    def _fault_record(self, bindings: list[Any], failed: contextlib.ExitStack) -> FaultCheck | None:
+        if not self.executable.may_fault:
+            bindings[-1] = bindings[-2]
+            return None
+        device = self.executable.device
+        record = device.allocate(4 * FAULT_WORDS)
+        failed.callback(device.free, record)
+        bindings[-1] = BufferView(record)
+        device.write(bindings[-1], _CLEAR)
+        kernels = [loaded.compiled for loaded in self.executable.kernels]
+        return FaultCheck(device, record, self.executable.program, kernels)
+
+    @property
+    def output_buffers(self) -> tuple[int, ...]:
+        """For each output of the graph, which of the fresh buffers holds it."""
+        place = {position: number for number, position in enumerate(self._outputs)}
+        return tuple(place[self.executable.positions.bound[slot]] for slot in self.executable.program.outputs)

@@ -1,0 +1,439 @@
+"""The engine: weights uploaded once, state that belongs to an exe, entries that record once and replay.
+
+    engine = Engine(device)
+    exe = engine.load_weights(store, weight_map)
+    entry = engine.add_entry(exe, staged)
+    out = engine.step(exe, entry, StepInputs().push("tokens", tokens)).read()
+
+Every buffer of an entry stays where it is, so a recording never goes stale.  Whatever fails while something is being
+added is rolled back; a failed step leaves state as it was before it, since new values go to buffers of their own and
+the last launches of the step copy them over only if the fault record is clear.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from poot.backends.binding import check_array
+from poot.backends.commit import commit_steps
+from poot.backends.device import Buffer, BufferView, DeviceBackend
+from poot.backends.executable import Executable, Run
+from poot.backends.faults import decode
+from poot.backends.weights import WeightMap, WeightStore
+from poot.dtypes import ArraySpec, as_dtype
+from poot.errors import EngineError, EvaluateError, WeightError
+from poot.kernel.ir import FAULT_WORDS
+from poot.plan.program import Program
+
+HostArray = np.ndarray[Any, Any]
+_CLEAR = np.zeros(FAULT_WORDS, np.int32)
+
+
+class HasProgram(Protocol):
+    """What `compile_staged` returns."""
+
+    @property
+    def program(self) -> Program: ...
+
+
+class HasBackend(Protocol):
+    """What `poot.device` returns."""
+
+    @property
+    def backend(self) -> DeviceBackend: ...
+
+
+@dataclass(slots=True)
+class EngineStats:
+    """Counters of an engine: entries compiled, segments recorded and replayed, steps run, device bytes held."""
+
+    entries: int = 0
+    records: int = 0
+    replays: int = 0
+    steps: int = 0
+    allocated_bytes: int = 0
+
+
+class StepInputs:
+    """The inputs of one step, by name."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Any] = {}
+
+    def push(self, name: str, array: Any) -> StepInputs:
+        """Add one input; EvaluateError if it was pushed before.  Returns itself, so that calls chain."""
+        if name in self._arrays:
+            raise EvaluateError(what=f"input {name!r}", message="pushed twice", remedy="push each input once a step.")
+        self._arrays[name] = array
+        return self
+
+    @property
+    def arrays(self) -> Mapping[str, Any]:
+        return self._arrays
+
+
+class StateView:
+    """The state of an exe by name: `exe.state[name]` reads a copy, assignment sets, `reset` returns to zeros."""
+
+    def __init__(self, exe: Exe) -> None:
+        self._exe = exe
+
+    def __getitem__(self, name: str) -> HostArray:
+        with self._exe.lock:
+            buffer, spec = self._find(name)
+            out = np.empty(spec.shape, spec.dtype.dtype)
+            self._exe.engine.device.read(BufferView(buffer), out)
+            return out
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        with self._exe.lock:
+            buffer, spec = self._find(name)
+            array = check_array(f"state {name!r}", value, spec)
+            self._exe.engine.device.write(BufferView(buffer), array)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._exe.states)
+
+    def __len__(self) -> int:
+        return len(self._exe.states)
+
+    def reset(self, name: str | None = None) -> None:
+        """Set one state, or every one, to zeros."""
+        for each in list(self) if name is None else [name]:
+            spec = self._find(each)[1]
+            self[each] = np.zeros(spec.shape, spec.dtype.dtype)
+
+    def _find(self, name: str) -> tuple[Buffer, ArraySpec]:
+        self._exe.require_loaded()
+        if name not in self._exe.states:
+            known = ", ".join(sorted(self._exe.states)) or "none"
+            raise EngineError(message=f"there is no state {name!r}; this exe has {known}")
+        return self._exe.states[name]
+
+
+class Exe:
+    """Weights on a device, and the state that the entries over them share."""
+
+    def __init__(self, engine: Engine, weights: dict[str, tuple[Buffer, ArraySpec]]) -> None:
+        self.engine = engine
+        self.weights = weights
+        self.states: dict[str, tuple[Buffer, ArraySpec]] = {}
+        self.entries: dict[int, Entry] = {}
+        self.loaded = True
+        #: Held by a step, so that state changes one step at a time.
+        self.lock = threading.RLock()
+
+    @property
+    def state(self) -> StateView:
+        return StateView(self)
+
+    def require_loaded(self) -> None:
+        """EngineError after `unload`."""
+        if not self.loaded:
+            raise EngineError(message="this exe was unloaded", remedy="load the weights again with load_weights.")
+
+
+class Entry:
+    """One program bound to an exe: its buffers, and its recording once it has been stepped."""
+
+    def __init__(self, number: int, exe: Exe, executable: Executable, run: Run, buffers: list[Buffer]) -> None:
+        self.number = number
+        self.exe = exe
+        self.executable = executable
+        self.run = run
+        self.buffers = buffers
+        self.version = 0
+
+    @property
+    def program(self) -> Program:
+        return self.executable.program
+
+    @property
+    def active(self) -> bool:
+        return self.number in self.exe.entries
+
+
+class StepResult:
+    """The outputs of a step, until the entry's next step overwrites them."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._version = entry.version
+
+    def read(self, borrow: bool = False) -> Any:
+        """The output pytree in NumPy.
+
+        Copies, unless `borrow` asks for read-only views of device memory where the host can address it; those change
+        with the entry's next step.  EngineError if a later step has already overwritten the result.
+        """
+        entry = self._entry
+        with entry.exe.lock:
+            if not (entry.exe.loaded and entry.active):
+                raise EngineError(message="the entry of this result was removed", remedy="read results before that.")
+            if entry.version != self._version:
+                raise EngineError(
+                    message=f"the result of step {self._version} was overwritten by step {entry.version} of its entry",
+                    remedy="call read() before the next step.",
+                )
+            leaves = [self._leaf(slot, borrow) for slot in entry.program.outputs]
+        return entry.program.graph.tree.unflatten(leaves)
+
+    def _leaf(self, slot: int, borrow: bool) -> HostArray:
+        entry = self._entry
+        device = entry.executable.device
+        spec = entry.program.storage.slots[slot].spec
+        position, offset = entry.executable.locate(slot)
+        view = entry.run.views[position]
+        assert view is not None
+        view = BufferView(view.buffer, view.offset + offset)
+        if borrow:
+            memory = device.host_view(view, spec.nbytes)
+            if memory is not None:
+                array = memory.view(spec.dtype.dtype).reshape(spec.shape)
+                array.flags.writeable = False
+                return array
+        out = np.empty(spec.shape, spec.dtype.dtype)
+        device.read(view, out)
+        return out
+
+
+class Engine:
+    """Runs compiled programs on one device.  Safe to use from several threads; steps of one exe run one at a time."""
+
+    def __init__(self, device: DeviceBackend | HasBackend) -> None:
+        self.device = cast("DeviceBackend", getattr(device, "backend", device))
+        self.stats = EngineStats()
+        self._exes: set[Exe] = set()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    # --- memory ---
+
+    def _allocate(self, nbytes: int, failed: contextlib.ExitStack) -> Buffer:
+        buffer = self.device.allocate(nbytes)
+        with self._lock:
+            self.stats.allocated_bytes += nbytes
+        failed.callback(self._free, buffer, nbytes)
+        return buffer
+
+    def _free(self, buffer: Buffer, nbytes: int) -> None:
+        self.device.free(buffer)
+        with self._lock:
+            self.stats.allocated_bytes -= nbytes
+
+    # --- weights and entries ---
+
+    def load_weights(self, store: WeightStore, weight_map: WeightMap | None = None) -> Exe:
+        """Upload every array of the map (all of the store, if none is given) once."""
+        arrays = (weight_map or WeightMap.identity(store)).resolve(store)
+        with contextlib.ExitStack() as failed:
+            weights: dict[str, tuple[Buffer, ArraySpec]] = {}
+            for name, array in arrays.items():
+                spec = ArraySpec(as_dtype(array.dtype, f"weight {name!r}"), array.shape)
+                buffer = self._allocate(spec.nbytes, failed)
+                self.device.write(BufferView(buffer), np.ascontiguousarray(array).reshape(array.shape))
+                weights[name] = buffer, spec
+            failed.pop_all()
+        exe = Exe(self, weights)
+        self._exes.add(exe)
+        return exe
+
+    def add_entry(self, exe: Exe, staged: Program | HasProgram) -> Entry:
+        """Compile, load and bind a program; nothing is kept if any part of that fails.
+
+        WeightError for a constant that the exe has no weight for, or one of another dtype or shape; EngineError for a
+        state that another entry declared differently, or a program made for another target.
+        """
+        program = staged if isinstance(staged, Program) else staged.program
+        with exe.lock:
+            self._require_mine(exe)
+            if program.target != self.device.target:
+                raise EngineError(
+                    message=f"the program was compiled for {program.target}, the engine's device is {self.device.name}",
+                    remedy="compile it for engine.device.target.",
+                )
+            _check_weights(program, exe)
+            _check_states(program, exe)
+            executable = Executable(program, self.device)
+            with contextlib.ExitStack() as failed:
+                states = self._new_states(program, exe, failed)
+                buffers, views = self._bind(executable, exe, {**exe.states, **states}, failed)
+                run = Run(executable, views, commit_steps(executable))
+                failed.pop_all()
+            exe.states.update(states)
+            entry = Entry(next(self._numbers), exe, executable, run, buffers)
+            exe.entries[entry.number] = entry
+            self.stats.entries += 1
+            return entry
+
+    def _new_states(
+        self, program: Program, exe: Exe, failed: contextlib.ExitStack
+    ) -> dict[str, tuple[Buffer, ArraySpec]]:
+        made: dict[str, tuple[Buffer, ArraySpec]] = {}
+        for variable in program.graph.states:
+            if variable.name not in exe.states:
+                buffer = self._allocate(variable.spec.nbytes, failed)
+                zeros = np.zeros(variable.spec.shape, variable.spec.dtype.dtype)
+                self.device.write(BufferView(buffer), zeros)
+                made[variable.name] = buffer, variable.spec
+        return made
+
+    def _bind(
+        self,
+        executable: Executable,
+        exe: Exe,
+        states: Mapping[str, tuple[Buffer, ArraySpec]],
+        failed: contextlib.ExitStack,
+    ) -> tuple[list[Buffer], list[BufferView | None]]:
+        """A view for every position; the buffers that the entry owns are those of inputs, outputs and scratch."""
+        owned: list[Buffer] = []
+        views: list[BufferView | None] = []
+
+        def own(nbytes: int) -> BufferView:
+            owned.append(self._allocate(nbytes, failed))
+            return BufferView(owned[-1])
+
+        for slot in executable.bound_slots():
+            match slot.role:
+                case "constant":
+                    views.append(BufferView(exe.weights[slot.name][0]))
+                case "state":
+                    views.append(BufferView(states[slot.name][0]))
+                case _:
+                    views.append(own(slot.nbytes))
+        views.append(own(executable.program.storage.arena_bytes))
+        views.append(own(4 * FAULT_WORDS))
+        return owned, views
+
+    def remove_entry(self, entry: Entry) -> None:
+        """Free what belongs to the entry alone; state stays with its exe.  EngineError if it was removed before."""
+        with entry.exe.lock:
+            self._require_mine(entry.exe)
+            self._require_active(entry)
+            del entry.exe.entries[entry.number]
+            self._release(entry)
+
+    def _release(self, entry: Entry) -> None:
+        for buffer in entry.buffers:
+            self._free(buffer, buffer.nbytes)
+        self.stats.entries -= 1
+
+    def unload(self, exe: Exe) -> None:
+        """Free an exe's weights, states and entries.  EngineError if it was unloaded before."""
+        with exe.lock:
+            self._require_mine(exe)
+            for entry in exe.entries.values():
+                self._release(entry)
+            for buffer, spec in (*exe.weights.values(), *exe.states.values()):
+                self._free(buffer, spec.nbytes)
+            exe.entries.clear()
+            exe.weights.clear()
+            exe.states.clear()
+            exe.loaded = False
+            self._exes.discard(exe)
+
+    # --- steps ---
+
+    def step(
+        self, exe: Exe, entry: Entry, inputs: StepInputs | None = None, sync: Callable[[], None] | None = None
+    ) -> StepResult:
+        """Run an entry once; every input is checked before anything is written.
+
+        The first step records, later ones replay.  `sync` is called before the launch.  A fault raises here, and state
+        keeps the values that it had before the step.
+        """
+        with exe.lock:
+            self._require_mine(exe)
+            self._require_active(entry)
+            if entry.exe is not exe:
+                raise EngineError(
+                    message="the entry belongs to another exe", remedy="step it with the exe it was added to."
+                )
+            arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays)
+            entry.version += 1  # from here on the buffers of the last result are written to
+            for slot, view in zip(entry.executable.bound_slots(), entry.run.views, strict=False):
+                if slot.role == "input":
+                    assert view is not None
+                    self.device.write(view, arrays[slot.name])
+            if sync is not None:
+                sync()
+            self._run(entry)
+            return StepResult(entry)
+
+    def _run(self, entry: Entry) -> None:
+        run = entry.run
+        fault = run.views[entry.executable.positions.fault]
+        assert fault is not None
+        if entry.executable.may_fault:
+            self.device.write(fault, _CLEAR)
+        records, replays = run.records, run.replays
+        try:
+            run.run()
+        except BaseException:
+            entry.version += 1  # nothing of this step may be read
+            raise
+        self.stats.steps += 1
+        self.stats.records += run.records - records
+        self.stats.replays += run.replays - replays
+        if entry.executable.may_fault:
+            words = np.empty(FAULT_WORDS, np.int32)
+            self.device.read(fault, words)
+            compiled = [loaded.compiled for loaded in entry.executable.kernels]
+            error = decode(words, entry.program, compiled)
+            if error is not None:
+                entry.version += 1
+                raise error
+
+    def _require_mine(self, exe: Exe) -> None:
+        exe.require_loaded()
+        if exe.engine is not self:
+            raise EngineError(message="the exe belongs to another engine", remedy="use the engine that loaded it.")
+
+    @staticmethod
+    def _require_active(entry: Entry) -> None:
+        if not entry.active:
+            raise EngineError(message="this entry was removed", remedy="add it again with add_entry.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise EngineError(message="an engine holds device memory and cannot be pickled or copied")
+
+
+def _check_weights(program: Program, exe: Exe) -> None:
+    for variable in program.graph.constants:
+        if variable.name not in exe.weights:
+            known = ", ".join(sorted(exe.weights)[:8]) or "none"
+            raise WeightError(name=variable.name, message=f"the exe has no such weight; it has {known}")
+        spec = exe.weights[variable.name][1]
+        if spec != variable.spec:
+            raise WeightError(name=variable.name, message=f"the graph wants {variable.spec}, the exe has {spec}")
+
+
+def _check_states(program: Program, exe: Exe) -> None:
+    for variable in program.graph.states:
+        known = exe.states.get(variable.name)
+        if known is not None and known[1] != variable.spec:
+            raise EngineError(
+                message=f"state {variable.name!r} is {variable.spec} in this program, but {known[1]} in the exe",
+                remedy="give the state another name, or declare it alike in every entry.",
+            )
+
+
+def _check_inputs(program: Program, arrays: Mapping[str, Any]) -> dict[str, HostArray]:
+    wanted = {variable.name: variable.spec for variable in program.graph.inputs}
+    for name in arrays:
+        if name not in wanted:
+            known = ", ".join(wanted) or "none"
+            raise EvaluateError(what=f"input {name!r}", message=f"the program has no such input; it has {known}")
+    missing: Sequence[str] = [name for name in wanted if name not in arrays]
+    if missing:
+        raise EvaluateError(
+            what=f"input {missing[0]!r}", message="was not pushed", remedy="push every input of the step."
+        )
+    return {name: check_array(f"input {name!r}", array, wanted[name]) for name, array in arrays.items()}

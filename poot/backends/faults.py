@@ -1,0 +1,73 @@
+"""Fault records: which launches can fault, and what a claimed record says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from poot.backends.device import Buffer, BufferView, DeviceBackend
+from poot.backends.toolchain import CompiledKernel
+from poot.errors import IndexFault, KernelFault, PootError
+from poot.kernel.ir import FAULT_WORDS
+from poot.plan.program import Program
+
+
+def may_fault(kernels: Iterable[CompiledKernel]) -> bool:
+    """Whether any of the kernels has a checked access or an assertion left."""
+    return any(kernel.sites for kernel in kernels)
+
+
+def decode(
+    record: np.ndarray[tuple[int], np.dtype[np.int32]], program: Program, kernels: Sequence[CompiledKernel]
+) -> PootError | None:
+    """The error that a fault record stands for, or None where it is clear.
+
+    A fault of a graph's equation (an index of gather or scatter) is an IndexFault, one of a kernel a KernelFault; both
+    are IndexErrors and name the line.
+    """
+    if record[0] == 0:
+        return None
+    launch = program.launches[int(record[1])]
+    compiled = kernels[launch.kernel]
+    site = compiled.sites[int(record[2])]
+    where = site.where or launch.where
+    if site.message:
+        return KernelFault(kernel=compiled.kernel.name, message=f"assertion failed: {site.message}", where=where)
+    index, extent = (int(np.asarray(record[k : k + 2]).view(np.int64)[0]) for k in (4, 6))
+    if launch.equations:
+        equation = program.planned.equations[launch.equations[0]]
+        return IndexFault(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=where)
+    message = f"index {index} of {site.buffer} is outside axis {int(record[3])} of extent {extent}"
+    return KernelFault(kernel=compiled.kernel.name, message=message, where=where)
+
+
+class FaultCheck:
+    """The fault record of one run, read at most once; every later check gives the same answer."""
+
+    def __init__(
+        self, device: DeviceBackend, record: Buffer, program: Program, kernels: Sequence[CompiledKernel]
+    ) -> None:
+        self._device = device
+        self._record: Buffer | None = record
+        self._program = program
+        self._kernels = kernels
+        self._error: PootError | None = None
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Raise the fault of the run, if there was one."""
+        with self._lock:
+            if self._record is not None:
+                words = np.empty(FAULT_WORDS, np.int32)
+                self._device.read(BufferView(self._record), words)
+                self._error = decode(words, self._program, self._kernels)
+                self._device.free(self._record)
+                self._record = None
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+
+    def __del__(self) -> None:
+        if self._record is not None:
+            self._device.free(self._record)

@@ -1,0 +1,160 @@
+"""The interpreter as a device: kernel IR run in NumPy, one launch after another, on host memory."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from poot.backends.device import (
+    Buffer,
+    BufferView,
+    CopySpec,
+    HostArray,
+    LaunchSpec,
+    RecordedStep,
+    Recording,
+    launch_arguments,
+)
+from poot.backends.toolchain import CompiledKernel
+from poot.errors import AllocationError, DeviceUnavailableError
+from poot.kernel import interpret
+from poot.kernel.ir import FAULT_WORDS
+from poot.target import Target
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostBuffer:
+    """Host memory as bytes."""
+
+    memory: HostArray
+
+    @property
+    def nbytes(self) -> int:
+        return self.memory.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class InterpretedKernel:
+    """A prepared kernel; loading takes nothing."""
+
+    compiled: CompiledKernel
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecording:
+    """The arguments of `record`, kept."""
+
+    steps: tuple[RecordedStep, ...]
+    views: tuple[BufferView | None, ...]
+    rebindable: tuple[int, ...]
+    fault: int
+
+
+class InterpretDevice:
+    """Runs prepared kernels through `poot.kernel.interpret`."""
+
+    def __init__(self) -> None:
+        self.name = "interpret"
+        self.target = Target.parse("interpret")
+
+    def allocate(self, nbytes: int) -> HostBuffer:
+        try:
+            return HostBuffer(np.empty(nbytes, np.uint8))
+        except MemoryError as error:
+            raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
+
+    def free(self, buffer: Buffer) -> None:
+        """Host memory goes with its last reference."""
+
+    def write(self, view: BufferView, array: HostArray) -> None:
+        _bytes(view, array.nbytes)[...] = array.reshape(-1).view(np.uint8)
+
+    def read(self, view: BufferView, out: HostArray) -> None:
+        out.reshape(-1).view(np.uint8)[...] = _bytes(view, out.nbytes)
+
+    def copy(self, source: BufferView, target: BufferView, nbytes: int) -> None:
+        _bytes(target, nbytes)[...] = _bytes(source, nbytes)
+
+    def host_view(self, view: BufferView, nbytes: int) -> HostArray:
+        return _bytes(view, nbytes)
+
+    def import_host(self, array: HostArray) -> HostBuffer:
+        return HostBuffer(array.reshape(-1).view(np.uint8))
+
+    def synchronize(self) -> None:
+        """Launches have run when `replay` returns."""
+
+    def load(self, compiled: CompiledKernel) -> InterpretedKernel:
+        return InterpretedKernel(compiled)
+
+    def record(
+        self,
+        steps: Sequence[RecordedStep],
+        views: Sequence[BufferView | None],
+        rebindable: Sequence[int],
+        bindings: Sequence[BufferView],
+        fault: int = -1,
+    ) -> HostRecording:
+        recording = HostRecording(tuple(steps), tuple(views), tuple(rebindable), fault)
+        self.replay(recording, bindings)
+        return recording
+
+    def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
+        assert isinstance(recording, HostRecording)
+        views = list(recording.views)
+        for position, view in zip(recording.rebindable, bindings, strict=True):
+            views[position] = view
+        for step in recording.steps:
+            if isinstance(step, CopySpec):
+                source = _moved(_at(views, step.source), step.source_offset)
+                self.copy(source, _moved(_at(views, step.target), step.target_offset), step.nbytes)
+            else:
+                self._launch(step, views, recording.fault)
+
+    def _launch(self, launch: LaunchSpec, views: Sequence[BufferView | None], fault: int) -> None:
+        arguments: list[object] = []
+        for slot, value, offset in launch_arguments(launch):
+            if slot.kind == "buffer":
+                view = _at(views, int(value))
+                size = view.buffer.nbytes - view.offset - offset
+                whole = _bytes(_moved(view, offset), size - size % slot.dtype.itemsize)
+                arguments.append(whole.view(slot.dtype.dtype))
+            else:
+                arguments.append(value)
+        record = None if fault < 0 else _bytes(_at(views, fault), 4 * FAULT_WORDS).view(np.int32)
+        kernel = launch.loaded.compiled.kernel
+        interpret.run(kernel, arguments, groups=launch.groups, fault=record, launch=launch.number)
+
+    def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
+        times: list[float] = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            self.replay(recording, bindings)
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+
+def _bytes(view: BufferView, nbytes: int) -> HostArray:
+    assert isinstance(view.buffer, HostBuffer)
+    return view.buffer.memory[view.offset : view.offset + nbytes]
+
+
+def _moved(view: BufferView, offset: int) -> BufferView:
+    return BufferView(view.buffer, view.offset + offset)
+
+
+def _at(views: Sequence[BufferView | None], position: int) -> BufferView:
+    view = views[position]
+    assert view is not None
+    return view
+
+
+def make_device(ordinal: int) -> InterpretDevice:
+    """The interpreter; there is one."""
+    if ordinal:
+        raise DeviceUnavailableError(device=f"interpret:{ordinal}", message="there is one interpreter")
+    return InterpretDevice()
