@@ -1,0 +1,51 @@
+"""What a target cannot do of a valid kernel: dtypes, work-group size, shared memory, bindings."""
+
+from __future__ import annotations
+
+import math
+
+from poot.dtypes import DType
+from poot.errors import PootError, SourceLocation, Unsupported
+from poot.kernel.ir import Alloc, Collective, Kernel, fault_sites, walk
+from poot.target import Target
+
+
+def shared_bytes(kernel: Kernel) -> int:
+    """Bytes of shared memory that a work-group takes: its arrays, and room for one operand of a collective a thread."""
+    arrays = hidden = 0
+    for node in walk(kernel.body):
+        if isinstance(node, Alloc) and node.space == "shared":
+            arrays += math.prod(node.shape) * node.dtype.itemsize
+        elif isinstance(node, Collective):
+            hidden = max(hidden, kernel.group_invocations * max(4, node.dtype.itemsize))
+    return arrays + hidden
+
+
+def check_target(kernel: Kernel, target: Target) -> None:
+    """Raise Unsupported where a valid kernel uses a dtype that the target lacks or is past one of its limits."""
+    for param in kernel.params:
+        if param.dtype not in target.dtypes:
+            raise _lacks(kernel, target, param.dtype, f"`{param.name}` has it", kernel.where)
+    for node in walk(kernel.body):
+        dtype = getattr(node, "dtype", None)
+        if isinstance(dtype, DType) and dtype not in target.dtypes:
+            raise _lacks(kernel, target, dtype, "it is used here", node.where)
+    limits = dict(target.limits)
+    buffers = len(kernel.buffers) + bool(fault_sites(kernel))
+    for value, name, what, remedy in (
+        (kernel.group_invocations, "workgroup_invocations", "threads in a work-group", "choose a smaller workgroup="),
+        (shared_bytes(kernel), "workgroup_storage", "bytes of shared memory", "use smaller shared arrays"),
+        (buffers, "buffers", "buffers, the fault record included", "pass fewer arrays"),
+    ):
+        if name in limits and value > limits[name]:
+            raise Unsupported(
+                what=f"kernel {kernel.name}: {value} {what}",
+                target=target,
+                message=f"the limit is {limits[name]}",
+                where=kernel.where,
+                remedy=f"{remedy}.",
+            )
+
+
+def _lacks(kernel: Kernel, target: Target, dtype: DType, use: str, where: SourceLocation | None) -> PootError:
+    return Unsupported(what=f"kernel {kernel.name}: dtype {dtype}", target=target, message=use, where=where)
