@@ -1,0 +1,1 @@
+"""The user's side: traced functions, concrete arrays, devices."""

@@ -1,0 +1,172 @@
+"""Concrete arrays: device memory with a spec, immutable, read by NumPy without a copy where the host can address it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from poot.backends.binding import check_array
+from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
+from poot.backends.faults import FaultCheck
+from poot.dtypes import ArraySpec, DTypeLike, as_dtype
+from poot.errors import EngineError
+from poot.trace.array import Array, NumpyArray
+
+_SHOWN = 1000  # repr fetches the whole array up to this many elements, and only its corners above
+_EDGE = 3
+
+
+class Memory:
+    """Owns a device buffer, freed with the last array that uses it."""
+
+    __slots__ = ("__weakref__", "buffer", "device")
+
+    def __init__(self, device: DeviceBackend, buffer: Buffer) -> None:
+        self.device = device
+        self.buffer = buffer
+
+    def __del__(self) -> None:
+        self.device.free(self.buffer)
+
+
+class _HostWindow:
+    """Lends device memory that the host can address to NumPy, and keeps it alive."""
+
+    def __init__(self, memory: Memory, window: NumpyArray) -> None:
+        self._memory = memory
+        self.__array_interface__ = {**window.__array_interface__, "data": (window.ctypes.data, True)}
+
+
+class DeviceArray(Array):
+    """An array that has a value.  Made by calls and by `poot.asarray`; nothing changes it, but for kernels' outputs."""
+
+    __slots__ = ("__weakref__", "_check", "_gone", "_memory", "_offset", "_spec")
+
+    def __init__(self, memory: Memory, spec: ArraySpec, check: FaultCheck | None = None, offset: int = 0) -> None:
+        self._memory = memory
+        self._spec = spec
+        self._check = check
+        self._offset = offset
+        self._gone = ""
+
+    @property
+    @override
+    def spec(self) -> ArraySpec:
+        return self._spec
+
+    @property
+    def backend(self) -> DeviceBackend:
+        """Where the array lives."""
+        return self._memory.device
+
+    @property
+    def device(self) -> str:
+        """The name of the device where the array lives."""
+        return self._memory.device.name
+
+    def view(self) -> BufferView:
+        """The memory, for a launch; EngineError if the array was donated."""
+        self._require_present()
+        return BufferView(self._memory.buffer, self._offset)
+
+    def donate(self, call: str) -> None:
+        """Mark the array as given away to `call`; every later use names it."""
+        self._require_present()
+        self._gone = call
+
+    def _require_present(self) -> None:
+        if self._gone:
+            raise EngineError(
+                message=f"this array was donated to {self._gone}", remedy="keep a copy, or do not donate it."
+            )
+
+    def block_until_ready(self) -> DeviceArray:
+        """Wait for the computation, and raise its fault if it had one."""
+        self._memory.device.synchronize()
+        if self._check is not None:
+            self._check.check()
+        return self
+
+    @override
+    def _value(self, use: str) -> NumpyArray:
+        return self.numpy()
+
+    def numpy(self, dtype: DTypeLike = None) -> NumpyArray:
+        """The elements, read-only; without a copy where the host can address them.  `dtype` converts them."""
+        view = self.view()
+        if self._check is not None:
+            self._check.check()
+        window = self._memory.device.host_view(view, self._spec.nbytes)
+        if window is None:
+            array = np.empty(self._spec.shape, self._spec.dtype.dtype)
+            self._memory.device.read(view, array)
+        else:
+            flat = np.asarray(_HostWindow(self._memory, window)) if window.size else window
+            array = flat.view(self._spec.dtype.dtype).reshape(self._spec.shape)
+        array.flags.writeable = False
+        return array if dtype is None else array.astype(as_dtype(dtype).dtype)
+
+    def to_device(self, device: DeviceBackend) -> DeviceArray:
+        """A copy on another device; the array itself if it is there already."""
+        return self if device is self.backend else upload(self.numpy(), device)
+
+    # --- copies and text ---
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (np.array(self.numpy()), self.device)
+
+    def __copy__(self) -> DeviceArray:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        return self  # nothing can change it
+
+    @override
+    def __repr__(self) -> str:
+        dtype = f"dtype={self.dtype}"
+        if self._gone:
+            return f"Array(donated to {self._gone}, shape={self.shape}, {dtype})"
+        where = "" if self.device == "cpu" else f", device={self.device!r}"
+        return f"Array({_text(self, 'Array(')}, {dtype}{where})"
+
+    @override
+    def __str__(self) -> str:
+        return _text(self, "")
+
+    @override
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.shape else str(self)
+
+
+def _text(array: DeviceArray, prefix: str) -> str:
+    if array.size <= _SHOWN:
+        return np.array2string(_plain(array.numpy()), separator=", ", prefix=prefix)
+    if array._memory.device.host_view(array.view(), 0) is not None:
+        return np.array2string(_plain(array.numpy()), separator=", ", prefix=prefix, threshold=_SHOWN)
+    corners = array
+    for axis, extent in enumerate(array.shape):
+        if extent > 2 * _EDGE:
+            edges = [*range(_EDGE), *range(extent - _EDGE, extent)]
+            corners = corners.take(np.array(edges, np.int32), axis=axis)
+    shown = ", ".join(map(str, array.shape))
+    return np.array2string(_plain(np.asarray(corners)), separator=", ", prefix=prefix) + f" (edges of {shown})"
+
+
+def _plain(array: NumpyArray) -> NumpyArray:
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+def _unpickle(array: NumpyArray, device: str) -> DeviceArray:
+    return upload(array, open_device(device))
+
+
+def upload(array: NumpyArray, device: DeviceBackend) -> DeviceArray:
+    """A copy of a NumPy array on a device, of the same dtype and shape."""
+    spec = ArraySpec(as_dtype(array.dtype, "array"), array.shape)
+    host = check_array("array", array, spec)
+    memory = Memory(device, device.allocate(spec.nbytes))
+    device.write(BufferView(memory.buffer), host)
+    return DeviceArray(memory, spec)

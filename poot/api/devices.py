@@ -1,0 +1,149 @@
+"""Devices as the user names them, and which one a call runs on.
+
+The rule: `device=`, else the common device of the arguments that live on one, else the innermost `with poot.device(…)`,
+else the environment variable POOT_DEVICE, else CUDA where it works, else cpu.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from collections.abc import Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from typing_extensions import override
+
+from poot.backends.device import DeviceBackend, backend_names, describe_devices, open_device
+from poot.errors import DeviceError, DeviceMismatchError, DeviceUnavailableError
+from poot.target import Target
+from poot.trace.dispatch import active
+from poot.trace.source import user_location
+
+
+class Device:
+    """A device: pass it as `device=`, to `Engine`, or use it in `with` to make it the default of a block."""
+
+    __slots__ = ("backend",)
+
+    def __init__(self, backend: DeviceBackend) -> None:
+        self.backend = backend
+
+    @property
+    def name(self) -> str:
+        return self.backend.name
+
+    @property
+    def target(self) -> Target:
+        """What programs for this device are compiled for."""
+        return self.backend.target
+
+    def synchronize(self) -> None:
+        """Wait until everything enqueued has run."""
+        self.backend.synchronize()
+
+    def __enter__(self) -> Device:
+        if active() is not None:
+            raise DeviceError(
+                device=self.name,
+                message="the device cannot change inside a traced function",
+                where=user_location(),
+                remedy="enter `with poot.device(…)` around the call instead.",
+            )
+        _SCOPE.set((*_SCOPE.get(), self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _SCOPE.set(_SCOPE.get()[:-1])
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and self.backend is other.backend
+
+    @override
+    def __hash__(self) -> int:
+        return hash(id(self.backend))
+
+    @override
+    def __repr__(self) -> str:
+        return f"poot.device({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise DeviceError(device=self.name, message="a device cannot be pickled or copied; keep its name instead")
+
+
+#: A ContextVar, so that threads and tasks have scopes of their own; a tuple, so that one device may be entered twice.
+_SCOPE: ContextVar[tuple[Device, ...]] = ContextVar("poot_device", default=())
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """One backend: whether its first device opens, and if not, why."""
+
+    name: str
+    available: bool
+    reason: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.name}: {'available' if self.available else self.reason}"
+
+
+def device(name: str | Device) -> Device:
+    """The device called "cpu", "interpret", "wgpu", "opencl", "cuda", "cuda:1" …
+
+    DeviceUnavailableError says why there is none.
+    """
+    return name if isinstance(name, Device) else Device(open_device(name))
+
+
+def devices() -> tuple[DeviceReport, ...]:
+    """Every backend, with the reason for those that are absent."""
+    return tuple(DeviceReport(name, not reason, reason) for name, reason in describe_devices())
+
+
+def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> DeviceBackend:
+    """The device of a call: `requested`, else the common one of `homes` (where arguments live), else the default.
+
+    DeviceMismatchError where arguments live on several.
+    """
+    if requested is not None:
+        return device(requested).backend
+    found = {id(home): home for home in homes}
+    if len(found) > 1:
+        raise DeviceMismatchError(
+            devices=", ".join(sorted(home.name for home in found.values())), where=user_location()
+        )
+    if found:
+        return next(iter(found.values()))
+    return default()
+
+
+def default() -> DeviceBackend:
+    """The device where nothing else decides."""
+    scope = _SCOPE.get()
+    if scope:
+        return scope[-1].backend
+    named = os.environ.get("POOT_DEVICE")
+    if named:
+        return open_device(named)
+    return _preferred()
+
+
+_fallen_back = False
+
+
+def _preferred() -> DeviceBackend:
+    global _fallen_back
+    if not _fallen_back and "cuda" in backend_names() and importlib.util.find_spec("cupy") is not None:
+        try:
+            return open_device("cuda")
+        except DeviceUnavailableError as error:
+            _fallen_back = True
+            warnings.warn(f"CUDA does not work here, so cpu is used; `poot doctor` says more.\n{error}", stacklevel=4)
+    return open_device("cpu")
