@@ -13,7 +13,7 @@ every target computes the same thing.  Meaning is fixed here and in docs/numeric
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -45,10 +45,16 @@ class ScalarOp:
     result: Result = "same"
     evaluate: Callable[..., Array] | None = None
     expand: Callable[..., Expr] | None = None
+    expand_dtypes: tuple[DType, ...] = ()
 
     @property
     def native(self) -> bool:
-        return self.expand is None
+        """Whether renderers spell the row, for some dtypes at least."""
+        return self.expand is None or bool(self.expand_dtypes)
+
+    def expands(self, dtype: DType) -> bool:
+        """Whether operands of `dtype` go through the expansion."""
+        return self.expand is not None and (not self.expand_dtypes or dtype in self.expand_dtypes)
 
 
 _TABLE: dict[str, ScalarOp] = {}
@@ -60,6 +66,15 @@ def register(op: ScalarOp) -> ScalarOp:
         raise ArgumentError(what="scalar operation", actual=op.name, expected="a new name")
     _TABLE[op.name] = op
     return op
+
+
+def extend(name: str, dtypes: tuple[DType, ...], expand: Callable[..., Expr], doc: str) -> ScalarOp:
+    """Let a native row take further dtypes, through an expansion; ArgumentError if it takes one of them already."""
+    row = lookup(name)
+    if row.expand is not None or set(row.dtypes) & set(dtypes):
+        raise ArgumentError(what=f"dtypes added to {name}", actual=dtypes, expected="dtypes that it does not take")
+    _TABLE[name] = replace(row, dtypes=row.dtypes + dtypes, doc=doc, expand=expand, expand_dtypes=dtypes)
+    return _TABLE[name]
 
 
 def lookup(name: str) -> ScalarOp:
