@@ -16,7 +16,7 @@ from typing_extensions import override
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A place in the user's program: file, 1-based line, 0-based column range (-1 where unknown), enclosing function."""
+    """A place in the user's program: file, 1-based line, 0-based column range (-1: unknown), enclosing function."""
 
     file: str
     line: int
@@ -152,6 +152,42 @@ class DuplicateNameError(BuilderError):
     default_remedy = "choose another name."
 
 
+class BuilderDTypeError(BuilderError, DTypeError):
+    """A DTypeError of a call on a Builder."""
+
+    template = DTypeError.template
+
+
+class BuilderShapeError(BuilderError, ShapeError):
+    """A ShapeError of a call on a Builder."""
+
+    template = ShapeError.template
+
+
+class BuilderArgumentError(BuilderError, ArgumentError):
+    """An ArgumentError of a call on a Builder."""
+
+    template = ArgumentError.template
+
+
+class BuilderTypeError(BuilderError, ArgumentTypeError):
+    """An ArgumentTypeError of a call on a Builder."""
+
+    template = ArgumentTypeError.template
+
+
+class BuilderOverflowError(BuilderError, OverflowArgumentError):
+    """An OverflowArgumentError of a call on a Builder."""
+
+    template = OverflowArgumentError.template
+
+
+class BuilderUnsupportedDTypeError(BuilderError, UnsupportedDTypeError):
+    """An UnsupportedDTypeError of a call on a Builder."""
+
+    template = UnsupportedDTypeError.template
+
+
 class LimitError(BuilderError):
     """A request past a limit of TraceLimits or CompileLimits; nothing was allocated."""
 
@@ -254,7 +290,7 @@ class CompileError(PootError, RuntimeError):
     template = "{what} did not compile for {target}: {message}"
 
 
-class Unsupported(CompileError):  # noqa: N818 - the design's name
+class Unsupported(CompileError):
     """Something that the target cannot do: a dtype, feature or size."""
 
     template = "{what} is not supported by {target}: {message}"
@@ -299,7 +335,7 @@ class EngineError(PootError, RuntimeError):
     """An engine, exe or entry used wrongly: after unload, twice, from another engine."""
 
 
-class StateLost(EngineError):  # noqa: N818 - the design's name
+class StateLost(EngineError):
     """In-place state that a failed step left undefined."""
 
     template = "state {name!r} was being updated in place when step {step} failed"

@@ -54,9 +54,9 @@ def _plain(spec: optree.PyTreeSpec, what: str) -> Tree:
     if issubclass(kind, dict):
         return Tree("dict", children, _keys(spec.entries(), what))
     if optree.is_namedtuple_class(kind):
-        return Tree("namedtuple", children, tuple(optree.namedtuple_fields(kind)), kind.__name__)
+        return Tree("namedtuple", children, tuple(cast("Any", optree).namedtuple_fields(kind)), kind.__name__)
     if optree.is_structseq_class(kind):
-        return Tree("namedtuple", children, tuple(optree.structseq_fields(kind)), kind.__name__)
+        return Tree("namedtuple", children, tuple(cast("Any", optree).structseq_fields(kind)), kind.__name__)
     if issubclass(kind, tuple):
         return Tree("tuple", children)
     if kind is list or kind.__name__ == "deque":

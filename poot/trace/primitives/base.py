@@ -1,8 +1,8 @@
 """What a primitive is: one entry of the table.
 
-An entry states everything about its operation: the type rule, the oracle rule, the lowering rule, the numerics class and
-example arguments from which tests, reference pages and user functions are generated.  `register` adds one; nothing else
-has to be touched.
+An entry states everything about its operation: the type rule, the oracle rule, the lowering rule, the numerics class
+and example arguments from which tests, reference pages and user functions are generated.  `register` adds one; nothing
+else has to be touched.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ RunRegion: TypeAlias = Callable[[Graph, Sequence[Array]], tuple[Array, ...]]
 class OracleCall:
     """What an oracle rule gets besides its operands.
 
-    Float operands arrive as float64 (the values of their own dtype, exactly); a float result is returned in float64 and
-    the evaluator rounds it once to the dtype of the type rule.  Integers and bools arrive and return in their dtype.
+    Float operands arrive as float64 (the values of their own dtype, exactly); a float result is returned in float64
+    and the evaluator rounds it once to the dtype of the type rule.  Integers and bools arrive and return in their
+    dtype, and a result that already has the dtype of the type rule is taken as it is.  In an entry with `stored=True`
+    floats too arrive in their own dtype: for rules that move or reinterpret elements and must keep every bit.
     """
 
     params: Params
@@ -54,17 +56,25 @@ Reader: TypeAlias = Callable[[Sequence[Expr]], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """A MAP: `body(k, operands, params, result dtype)` gives the result element from the operand elements."""
+    """A MAP: `body(k, operands, params, result dtype)` gives the result element from the operand elements.
+
+    A 0-d operand among shaped ones is spread over all elements.  A body may emit statements through the builder.
+    """
 
     body: Callable[[KernelBuilder, tuple[Expr, ...], Params, DType], Expr]
 
 
 @dataclass(frozen=True, slots=True)
 class PullContext:
-    """What a `Pull` body works with: the builder, one reader an operand, and the equation with its specs."""
+    """What a `Pull` body works with: the builder, one reader an operand, and the equation with its specs.
+
+    `readers` are given indices that the rule has proven in bounds.  `checked_readers` accept any index: one out of
+    range reads 0 and records a fault that names the equation's line; only rules with the effect "fault" use them.
+    """
 
     k: KernelBuilder
     readers: tuple[Reader, ...]
+    checked_readers: tuple[Reader, ...]
     inputs: tuple[ArraySpec, ...]
     outputs: tuple[ArraySpec, ...]
     params: Params
@@ -76,8 +86,8 @@ class Pull:
 
     `movement` says that every output element is a copy of at most one operand element, or a constant, so that the
     planner may fold the rule into the index expressions of whoever reads the result.  A body may emit statements
-    (loops, conditions) through the builder; it reads operands through `context.readers` alone.  An `index` operand may
-    be out of range: the rule reads with `checked_reader` where the primitive raises a fault.
+    (loops, conditions) through the builder; it reads operands through the readers of its context alone, each at indices
+    of the builder's index dtype, and only where control flow has made them in bounds.
     """
 
     body: Callable[[PullContext, tuple[Expr, ...]], tuple[Expr, ...]]
@@ -138,7 +148,8 @@ class Numerics:
     """How far a device may be from the oracle.
 
     `exact` results agree bit for bit on every device.  Others agree within `ulps` units in the last place of the result
-    dtype, or, for sums of n terms (`depth` gives n from the specs), within eps * n of the sum of magnitudes.
+    dtype, or, for sums of n terms (`depth` gives n from the specs), within eps * n of the sum of magnitudes.  Integer
+    and bool results are exact in every entry.
     """
 
     exact: bool = True
@@ -165,7 +176,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """One entry of the table; see the module's docstring."""
+    """One entry of the table; see the module's docstring.
+
+    `dtypes` are what the operands may have, as far as an example does not fix them.  `effects` are what every equation
+    has, or a function of its parameters ("fault": it can raise at run time, and a pass must keep it).
+    """
 
     name: str
     kind: Kind
@@ -176,9 +191,16 @@ class Primitive:
     dtypes: tuple[DType, ...] = ALL
     numerics: Numerics = EXACT
     examples: tuple[Example, ...] = ()
-    effects: frozenset[str] = frozenset()
+    effects: frozenset[str] | Callable[[Params], frozenset[str]] = frozenset()
+    stored: bool = False
     vjp: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
+
+
+def effects_of(primitive: Primitive, params: Params, regions: Sequence[Graph]) -> frozenset[str]:
+    """The effects of an equation: its entry's, and those of every equation in its regions."""
+    own = primitive.effects(params) if callable(primitive.effects) else primitive.effects
+    return own.union(*(equation.effects for region in regions for equation in region.equations))
 
 
 _TABLE: dict[str, Primitive] = {}

@@ -1,0 +1,203 @@
+"""The oracle: evaluates a graph on the CPU with NumPy, one equation at a time.  It defines what a program means.
+
+Integers and bools are computed in their own dtype; a float equation is computed in float64 and rounded once to its
+output dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from poot.dtypes import DType, as_dtype
+from poot.errors import ArgumentError, DTypeError, EvaluateError, PootError, ShapeError
+from poot.trace.graph import Atom, Equation, Graph, Literal, Variable
+from poot.trace.primitives import OracleCall, lookup
+from poot.trace.rounding import round_once
+from poot.trace.tree import unflatten
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: Called after each equation, those of regions included, with the arrays of its inputs and outputs (read-only).
+Observer: TypeAlias = Callable[[Equation, tuple[Array, ...], tuple[Array, ...]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EvalOptions:
+    """`observer` is called for every equation; `keep_environment` keeps the array of every value of the graph."""
+
+    observer: Observer | None = None
+    keep_environment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """`output` is the output pytree of NumPy arrays, `state` every state after the step, by name.
+
+    `environment` has the array of each value by id if it was kept, else nothing.
+    """
+
+    output: Any
+    state: dict[str, Array]
+    environment: dict[int, Array]
+
+
+def evaluate(graph: Graph, bindings: Mapping[int | str, Any], options: EvalOptions | None = None) -> Evaluation:
+    """Evaluate with every constant, input and state bound, by id or by name.
+
+    Raises EvaluateError for missing, unknown or doubly bound variables, DTypeError and ShapeError for an array that
+    does not have exactly the declared dtype and shape, and IndexFault where an equation indexes out of range.
+    """
+    options = options or EvalOptions()
+    bound = bind(graph, bindings)
+    environment = _run(graph, bound, options.observer, keep=options.keep_environment)
+    output = unflatten(graph.tree, [_fresh(_read(atom, environment)) for atom in graph.outputs])
+    state = {variable.name: variable.value for variable in graph.states} | dict(graph.updates)
+    return Evaluation(
+        output,
+        {name: _fresh(_read(atom, environment)) for name, atom in state.items()},
+        environment if options.keep_environment else {},
+    )
+
+
+# --- bindings -------------------------------------------------------------------------------------------------------
+
+
+def bind(graph: Graph, bindings: Mapping[int | str, Any]) -> dict[int, Array]:
+    """The array of every variable by id, each of exactly the declared dtype and shape."""
+    names = {variable.name: variable for variable in graph.variables}
+    ids = {variable.value.id: variable for variable in graph.variables}
+    bound: dict[int, Array] = {}
+    for key, value in bindings.items():
+        variable = names.get(key) if isinstance(key, str) else ids.get(key)
+        if variable is None:
+            known = ", ".join(repr(variable.name) for variable in graph.variables) or "none"
+            raise EvaluateError(
+                what=f"binding {key!r}", message=f"{graph.name} has no such constant, input or state (it has: {known})"
+            )
+        if variable.value.id in bound:
+            raise EvaluateError(what=f"binding {key!r}", message=f"{variable.name!r} is bound twice, by name and by id")
+        bound[variable.value.id] = _bound(variable, value)
+    missing = [repr(variable.name) for variable in graph.variables if variable.value.id not in bound]
+    if missing:
+        raise EvaluateError(what=graph.name, message="nothing is bound to " + ", ".join(missing))
+    return bound
+
+
+def _bound(variable: Variable, value: Any) -> Array:
+    array = np.asarray(value)
+    what = f"binding {variable.name!r}"
+    dtype = as_dtype(array.dtype, what)
+    if dtype is not variable.spec.dtype:
+        raise DTypeError(
+            what=what, actual=dtype, expected=variable.spec.dtype, remedy="convert the array; nothing is cast silently."
+        )
+    if array.shape != variable.spec.shape:
+        raise ShapeError(what=what, actual=array.shape, expected=variable.spec.shape)
+    return _read_only(array.astype(dtype.dtype, copy=False))
+
+
+# --- equations ------------------------------------------------------------------------------------------------------
+
+
+def _run(graph: Graph, bound: dict[int, Array], observer: Observer | None, *, keep: bool) -> dict[int, Array]:
+    environment = dict(bound)
+    last = {} if keep else _last_uses(graph)
+    with np.errstate(all="ignore"):
+        for index, equation in enumerate(graph.equations):
+            operands = tuple(_read(atom, environment) for atom in equation.inputs)
+            results = apply(equation, operands, observer)
+            environment.update(zip((value.id for value in equation.outputs), results, strict=True))
+            if observer is not None:
+                observer(equation, operands, results)
+            for dead in last.get(index, ()):
+                environment.pop(dead, None)
+    return environment
+
+
+def apply(equation: Equation, operands: Sequence[Array], observer: Observer | None = None) -> tuple[Array, ...]:
+    """The results of one equation on operands in their own dtypes; read-only."""
+
+    def run(region: Graph, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        bound = {
+            variable.value.id: _read_only(_narrow(np.asarray(array), variable.spec.dtype))
+            for variable, array in zip(region.inputs, arrays, strict=True)
+        }
+        environment = _run(region, bound, observer, keep=False)
+        return tuple(_read(atom, environment) for atom in region.outputs)
+
+    entry = lookup(equation.primitive)
+    call = OracleCall(
+        equation.params,
+        tuple(atom.spec for atom in equation.inputs),
+        tuple(value.spec for value in equation.outputs),
+        equation.regions,
+        run,
+    )
+    wide = operands if entry.stored else [_widen(operand) for operand in operands]
+    try:
+        with np.errstate(all="ignore"):
+            found = entry.oracle(call, *wide)
+    except PootError as error:
+        raise error.at(equation.where) from error.__cause__
+    results = found if isinstance(found, tuple) else (found,)
+    if len(results) != len(equation.outputs):
+        expected = f"{len(equation.outputs)} arrays"
+        raise ArgumentError(what=f"oracle rule of {entry.name}", actual=len(results), expected=expected)
+    return tuple(
+        _result(entry.name, result, spec.dtype, spec.shape) for result, spec in zip(results, call.outputs, strict=True)
+    )
+
+
+def _result(name: str, result: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
+    array = _narrow(np.asarray(result), dtype)
+    if array.dtype != dtype.dtype or array.shape != shape:
+        actual, expected = f"{array.dtype}{list(array.shape)}", f"{dtype}{list(shape)}"
+        raise ArgumentError(what=f"oracle rule of {name}", actual=actual, expected=expected)
+    return _read_only(array)
+
+
+def _widen(array: Array) -> Array:
+    return array.astype(np.float64) if as_dtype(array.dtype).is_float else array
+
+
+def _narrow(array: Array, dtype: DType) -> Array:
+    """A float64 result rounded to the dtype of an equation; everything else as it is."""
+    return round_once(array, dtype) if dtype.is_float and array.dtype == np.float64 else array
+
+
+def _read(atom: Atom, environment: Mapping[int, Array]) -> Array:
+    if isinstance(atom, Literal):
+        wide = np.array(atom.value, np.float64 if atom.dtype.is_float else atom.dtype.dtype)
+        return _read_only(_narrow(wide, atom.dtype))
+    return environment[atom.id]
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _fresh(array: Array) -> Array:
+    """A copy of its own for the caller, so that no result shares memory with a bound array."""
+    return np.array(array, order="C", copy=True)
+
+
+def _last_uses(graph: Graph) -> dict[int, list[int]]:
+    """By equation, the values that no later equation, output or state needs."""
+    kept = {atom.id for atom in graph.outputs if not isinstance(atom, Literal)}
+    kept |= {atom.id for _, atom in graph.updates if not isinstance(atom, Literal)}
+    kept |= {variable.value.id for variable in graph.states}
+    last: dict[int, int] = {}
+    for index, equation in enumerate(graph.equations):
+        last |= {value.id: index for value in equation.outputs}
+        last |= {atom.id: index for atom in equation.inputs if not isinstance(atom, Literal)}
+    uses: dict[int, list[int]] = {}
+    for value, index in last.items():
+        if value not in kept:
+            uses.setdefault(index, []).append(value)
+    return uses
