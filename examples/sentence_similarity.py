@@ -181,7 +181,8 @@ def batches(tokens: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], np.nda
 @functools.cache
 def params_on(device: str) -> Params:
     """Return the weights on a device, uploaded once."""
-    return optree.tree_map(lambda leaf: ops.asarray(leaf, device=device), load_params())
+    with poot.device(device):
+        return optree.tree_map(ops.asarray, load_params())
 
 
 def embed(sentences: Sequence[str], device: str | None = None) -> np.ndarray:
@@ -197,7 +198,7 @@ def embed(sentences: Sequence[str], device: str | None = None) -> np.ndarray:
     if isinstance(sentences, str):
         raise TypeError("embed takes a list of sentences, and this is a single string: put it in a list")
     result = np.empty((len(sentences), WIDTH), np.float32)
-    params = params_on(device or poot.default_device().name)
+    params = params_on(device or ops.asarray(0.0).device)
     for positions, ids, mask in batches(tokenize(sentences)):
         result[positions] = np.asarray(encode(params, ids, mask))[: len(positions)]
     return result
