@@ -1,0 +1,8 @@
+"""The interpreter of kernel IR: NumPy, all lanes of a chunk at once, no compiler.
+
+run(kernel, bind(kernel, {"x": x, "y": y}), groups=(16, 1, 1))
+"""
+
+from poot.kernel.interpret.launch import BufferView, Interpreter, bind, run
+
+__all__ = ["BufferView", "Interpreter", "bind", "run"]

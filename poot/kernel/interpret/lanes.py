@@ -1,0 +1,269 @@
+"""Kernel IR as Python closures that run each statement for all lanes of a chunk at once.
+
+Expressions are evaluated for every lane of the chunk, and what an inactive lane computes is never stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from poot.kernel.build import contiguous_strides
+from poot.kernel.interpret import affine, flow
+from poot.kernel.interpret.affine import Affine, Value, as_array
+from poot.kernel.interpret.atomics import update
+from poot.kernel.interpret.collectives import collective
+from poot.kernel.interpret.flow import Evaluate, Execute
+from poot.kernel.interpret.frame import Frame
+from poot.kernel.interpret.memory import Access, Memory
+from poot.kernel.interpret.space import Array
+from poot.kernel.ir import (
+    Alloc,
+    Assert,
+    Assign,
+    Atomic,
+    Barrier,
+    Break,
+    Cast,
+    Collective,
+    Const,
+    Continue,
+    Expr,
+    For,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Return,
+    Stmt,
+    Store,
+    Var,
+    While,
+    site_numbers,
+)
+from poot.kernel.scalar import converter, evaluator
+
+
+class Translator:
+    """Makes the closures of one kernel; `memory` is the class of its arrays."""
+
+    def __init__(self, kernel: Kernel, memory: type[Memory] = Memory) -> None:
+        self.kernel = kernel
+        self.memory = memory
+        self.sites = site_numbers(kernel)
+
+    # --- expressions ---
+
+    def expr(self, expr: Expr) -> Evaluate:
+        match expr:
+            case Const():
+                value: Array = expr.dtype.dtype.type(expr.value)
+                return lambda f: value
+            case Var():
+                name = expr.name
+                return lambda f: f.env[name]
+            case Op():
+                return self.op(expr)
+            case Load():
+                return self.load(expr)
+            case Cast():
+                return self.cast(expr)
+            case Index():
+                return self.index(expr)
+            case Collective():
+                arg, work = self.expr(expr.arg), collective(expr.op, expr.dtype)
+                return lambda f: work(f.space, as_array(arg(f)))
+
+    def index(self, expr: Index) -> Evaluate:
+        kind, axis, buffer = expr.kind, expr.axis, expr.buffer
+        if not buffer:
+            return lambda f: f.number(kind, axis)
+        number = expr.dtype.dtype.type
+        if kind == "extent":
+            return lambda f: number(f.arrays[buffer].extents[axis])
+        return lambda f: number(f.arrays[buffer].strides[axis])
+
+    def op(self, expr: Op) -> Evaluate:
+        rule = evaluator(expr.name, expr.args[-1].dtype, expr.dtype)
+        args = [self.expr(arg) for arg in expr.args]
+        if expr.name == "select":
+            return _select(*args)
+        integers = expr.args[-1].dtype.is_integer
+        match args:
+            case [a] if integers and expr.name == "neg":
+                return _affine_unary(rule, a)
+            case [a]:
+                return lambda f: rule(as_array(a(f)))
+            case [a, b] if integers:
+                return _affine_binary(expr.name, rule, a, b)
+            case [a, b]:
+                return lambda f: rule(a(f), b(f))
+            case _:
+                return lambda f: rule(*(as_array(arg(f)) for arg in args))
+
+    def cast(self, expr: Cast) -> Evaluate:
+        arg, convert = self.expr(expr.arg), converter(expr.arg.dtype, expr.dtype)
+        dtype = expr.dtype.dtype
+        if not expr.dtype.is_integer:
+            return lambda f: convert(as_array(arg(f)))
+
+        def run(f: Frame) -> Value:
+            value = arg(f)
+            if isinstance(value, Affine):
+                same = affine.convert(value, dtype)
+                return convert(value.array()) if same is None else same
+            return convert(value)
+
+        return run
+
+    def load(self, expr: Load) -> Evaluate:
+        access = self.access(expr)
+        name = expr.buffer
+        indices = [self.expr(index) for index in expr.indices]
+        return lambda f: f.arrays[name].load(f, [index(f) for index in indices], access)
+
+    def access(self, node: Load | Store | Atomic) -> Access:
+        return Access(node.buffer, self.sites[id(node)] if node.checked else None, node.where)
+
+    # --- statements ---
+
+    def block(self, body: tuple[Stmt, ...]) -> Execute:
+        stmts = [self.stmt(stmt) for stmt in body]
+
+        def run(f: Frame) -> None:
+            for stmt in stmts:
+                stmt(f)
+                if f.mask is False:
+                    return
+
+        return run
+
+    def stmt(self, stmt: Stmt) -> Execute:
+        match stmt:
+            case Let():
+                return flow.let(stmt.name, self.expr(stmt.value))
+            case Assign():
+                return flow.assign(stmt.name, self.expr(stmt.value))
+            case Store():
+                return self.store(stmt)
+            case Atomic():
+                return self.atomic(stmt)
+            case If():
+                return flow.branch(self.expr(stmt.condition), self.block(stmt.then), self.block(stmt.orelse))
+            case For():
+                return self.counted(stmt)
+            case While():
+                return flow.while_(self.expr(stmt.condition), self.block(stmt.body), flow.leaves(stmt.body))
+            case Assert():
+                return flow.assert_(self.expr(stmt.condition), self.sites[id(stmt)])
+            case Alloc():
+                return self.alloc(stmt)
+            case Break():
+                return flow.break_
+            case Continue():
+                return flow.continue_
+            case Return():
+                return flow.return_
+            case Barrier():
+                return flow.barrier
+
+    def store(self, stmt: Store) -> Execute:
+        access = self.access(stmt)
+        name, value = stmt.buffer, self.expr(stmt.value)
+        indices = [self.expr(index) for index in stmt.indices]
+
+        def run(f: Frame) -> None:
+            f.arrays[name].store(f, [index(f) for index in indices], value(f), access)
+
+        return run
+
+    def atomic(self, stmt: Atomic) -> Execute:
+        access = self.access(stmt)
+        name, result = stmt.buffer, stmt.result
+        change = update(stmt.op, stmt.value.dtype, wants_old=result is not None)
+        indices = [self.expr(index) for index in stmt.indices]
+        values = [self.expr(value) for value in (stmt.compare, stmt.value) if value is not None]
+
+        def run(f: Frame) -> None:
+            old = f.arrays[name].atomic(
+                f, [index(f) for index in indices], [value(f) for value in values], change, access
+            )
+            if result is not None:
+                f.env[result] = old
+
+        return run
+
+    def alloc(self, stmt: Alloc) -> Execute:
+        count, dtype = math.prod(stmt.shape), stmt.dtype.dtype
+        strides = [stride for stride in contiguous_strides(stmt.shape) if stride is not None]
+        memory = self.memory
+
+        def run(f: Frame) -> None:
+            space = f.space
+            if stmt.space == "private":
+                lanes = space.lanes
+                steps = space.linear(space.names, 1)
+                storage = np.zeros(count * lanes, dtype)
+                made = memory(storage, stmt.shape, tuple(stride * lanes for stride in strides), space, 0, steps)
+            else:
+                groups = tuple(name for name in space.names if name.startswith("group"))
+                storage = np.zeros(count * math.prod(space.shape[: len(groups)]), dtype)
+                made = memory(storage, stmt.shape, tuple(strides), space, 0, space.linear(groups, count))
+            f.arrays[stmt.name] = made
+
+        return run
+
+    def counted(self, stmt: For) -> Execute:
+        start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), stmt.step
+        body, leaves, name = self.block(stmt.body), flow.leaves(stmt.body), stmt.var
+        number = stmt.start.dtype.dtype.type
+
+        def run(f: Frame) -> None:
+            first, last = start(f), stop(f)
+            if not isinstance(first, Affine) and not isinstance(last, Affine) and not first.ndim and not last.ndim:
+                flow.uniform_turns(f, name, number, range(int(first), int(last), step), body, leaves)
+            else:
+                flow.varying_turns(f, name, as_array(first), as_array(last), step, body, leaves)
+
+        return run
+
+
+# --- operations -----------------------------------------------------------------------------------------------------
+
+
+def _select(condition: Evaluate, a: Evaluate, b: Evaluate) -> Evaluate:
+    def run(f: Frame) -> Value:
+        chosen, x, y = as_array(condition(f)), a(f), b(f)
+        if not chosen.ndim:
+            return x if chosen else y
+        return np.where(chosen, as_array(x), as_array(y))
+
+    return run
+
+
+def _affine_unary(rule: Callable[..., Array], a: Evaluate) -> Evaluate:
+    def run(f: Frame) -> Value:
+        x = a(f)
+        if isinstance(x, Affine):
+            result = affine.scaled(x, -1)
+            return rule(x.array()) if result is None else result
+        return rule(x)
+
+    return run
+
+
+def _affine_binary(name: str, rule: Callable[..., Array], a: Evaluate, b: Evaluate) -> Evaluate:
+    def run(f: Frame) -> Value:
+        x, y = a(f), b(f)
+        if isinstance(x, Affine) or isinstance(y, Affine):
+            result = affine.binary(name, x, y)
+            if result is not None:
+                return result
+            return rule(as_array(x), as_array(y))
+        return rule(x, y)
+
+    return run
