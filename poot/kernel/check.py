@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from poot.dtypes import DType, bool_, f32, f64, i32, i64, u32, u64
 from poot.errors import DTypeError, KernelCheckError, PootError, SourceLocation
+from poot.kernel import expand as expand  # the table is complete with its expansions
 from poot.kernel import ops
 from poot.kernel.check_target import check_target
 from poot.kernel.ir import (
