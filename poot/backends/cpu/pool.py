@@ -222,7 +222,7 @@ class Pool:
                 try:
                     self._crew.start(self.threads)
                 except RuntimeError as error:
-                    self._finalizer()
+                    self._finalizer()  # those that did start leave
                     self._hire()
                     raise DeviceError(
                         device="cpu",
@@ -259,10 +259,15 @@ class Pool:
 
     def close(self) -> None:
         """End the workers and wait until they have left.  Later runs raise; so does one in progress when it resumes."""
+        self._dismiss(_closed_run)
+
+    def _dismiss(self, run: _Run) -> None:
         with self._lock:
-            self._run = _closed_run
+            self._run = run
             threads, self._crew.threads = self._crew.threads, []
-        self._finalizer()
+            # Not through the finaliser, which does nothing any more once the interpreter is on its way out.
+            self._finalizer.detach()
+            self._crew.stop()
         for thread in threads:
             thread.join()
 
@@ -281,10 +286,11 @@ _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 @atexit.register
-def _close_pools() -> None:
-    """No worker may touch its words once the interpreter takes them down."""
+def _dismiss_workers() -> None:
+    """No worker may touch its words once the interpreter takes them down; daemon threads go on running without them."""
     for pool in list(_pools):
-        pool.close()
+        if not pool.closed:
+            pool._dismiss(_native(pool.kind).run)  # pyright: ignore[reportPrivateUsage]
 
 
 def _after_fork() -> None:
