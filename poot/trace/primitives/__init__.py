@@ -1,6 +1,7 @@
 """The table of primitives: importing this package registers every entry."""
 
-from poot.trace.primitives import map as _map
+from importlib import import_module
+
 from poot.trace.primitives.base import (
     EXACT,
     Contraction,
@@ -47,4 +48,8 @@ __all__ = [
     "unregister",
 ]
 
-del _map
+#: Every module of entries, in the order of the reference pages.
+_MODULES = ("map", "reduce", "view", "join", "index", "contract")
+
+for _module in _MODULES:
+    import_module(f"{__name__}.{_module}")

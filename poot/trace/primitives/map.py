@@ -1,7 +1,7 @@
 """MAP primitives: each result element depends on the operand elements at its own index.
 
 Operands have equal dtypes and equal shapes, or are 0-d and spread over the others.  The meaning of every operation is
-that of the row of the scalar table of the same name; where an operation is more, its lowering stands in `scalar`.
+that of the row of the scalar table of the same name.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from poot.dtypes import ALL, FLOATS, INTEGERS, NUMBERS, ArraySpec, DType, bool_
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Expr
 from poot.trace.graph import Graph, Params
-from poot.trace.primitives import rules, scalar
+from poot.trace.primitives import rules
 from poot.trace.primitives.base import EXACT, Elementwise, Example, Numerics, OracleCall, Primitive, TypeRule, register
 
 Array = np.ndarray[Any, Any]
-Body = Callable[..., Expr]
 
 _BITS = (bool_, *INTEGERS)
 
@@ -49,15 +48,14 @@ def _map(
     *,
     result: DType | None = None,
     ulps: float = 0.0,
-    body: Body | None = None,
 ) -> Primitive:
-    """Register a MAP whose operands share one dtype; `body(k, *operands)` is its lowering where it is not one row."""
+    """Register a MAP whose operands share one dtype; its lowering is the row of the same name."""
 
     def evaluate(call: OracleCall, *operands: Array) -> Array:
         return np.asarray(oracle(*operands))
 
     def lower(k: KernelBuilder, operands: tuple[Expr, ...], params: Params, dtype: DType) -> Expr:
-        return k.op(name, *operands) if body is None else body(k, *operands)
+        return k.op(name, *operands)
 
     return register(
         Primitive(
@@ -132,8 +130,8 @@ def _power(a: Array, b: Array) -> Array:
 _map("neg", 1, NUMBERS, np.negative, "-a; integers wrap")
 _map("abs", 1, NUMBERS, np.abs, "|a|; the least integer stays as it is")
 _map("sqrt", 1, FLOATS, np.sqrt, "square root; NaN below zero")
-_map("rsqrt", 1, FLOATS, _rsqrt, "1 / sqrt(a)", ulps=2.0, body=scalar.rsqrt)
-_map("recip", 1, FLOATS, np.reciprocal, "1 / a", body=scalar.recip)
+_map("rsqrt", 1, FLOATS, _rsqrt, "1 / sqrt(a)", ulps=2.0)
+_map("recip", 1, FLOATS, np.reciprocal, "1 / a")
 _map("exp", 1, FLOATS, np.exp, "e to the a", ulps=2.0)
 _map("log", 1, FLOATS, np.log, "natural logarithm; NaN below zero, -inf at it", ulps=2.0)
 _map("sin", 1, FLOATS, np.sin, "sine of a in radians", ulps=2.0)
@@ -141,7 +139,7 @@ _map("cos", 1, FLOATS, np.cos, "cosine of a in radians", ulps=2.0)
 _map("tanh", 1, FLOATS, np.tanh, "hyperbolic tangent", ulps=2.0)
 _map("erf", 1, FLOATS, _error_function, "the error function", ulps=2.0)
 _map("floor", 1, FLOATS, np.floor, "the greatest integer not above a")
-_map("is_finite", 1, FLOATS, np.isfinite, "whether a is neither infinite nor NaN", result=bool_, body=scalar.is_finite)
+_map("is_finite", 1, FLOATS, np.isfinite, "whether a is neither infinite nor NaN", result=bool_)
 _map("not", 1, _BITS, np.invert, "complement of every bit; logical on bools")
 
 _map("add", 2, NUMBERS, np.add, "a + b; integers wrap")
@@ -155,7 +153,6 @@ _map(
     _guarded(np.floor_divide),
     "the floor of a / b; 0 where an integer b is 0",
     ulps=2.0,
-    body=scalar.floor_div,
 )
 _map(
     "rem",
@@ -163,11 +160,10 @@ _map(
     NUMBERS,
     _guarded(np.remainder),
     "a - b * floor(a / b), with the sign of b; 0 where an integer b is 0",
-    body=scalar.rem,
 )
 _map("max", 2, ALL, _extreme(np.maximum, np.logical_and), "the greater; NaN if either is; -0.0 is below +0.0")
 _map("min", 2, ALL, _extreme(np.minimum, np.logical_or), "the lesser; NaN if either is; -0.0 is below +0.0")
-_map("pow", 2, NUMBERS, _power, "a to the b, as C's pow; integers wrap", ulps=2.0, body=scalar.power)
+_map("pow", 2, NUMBERS, _power, "a to the b, as C's pow; integers wrap", ulps=2.0)
 
 
 # --- comparisons and bits -------------------------------------------------------------------------------------------
