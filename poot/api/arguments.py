@@ -1,0 +1,158 @@
+"""From the arguments of a call to leaves: which are arrays, which run-time scalars, which static.
+
+Pytrees of arrays are taken apart; bools, strings, None, enums and dtypes are static, as are the arguments that
+`static_argnames` names and defaults that were not passed; ints and floats are run-time scalars that take the dtype they
+meet.  Everything else is refused before anything is traced.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+import optree
+
+from poot.dtypes import ArraySpec, DType, as_dtype
+from poot.errors import ArgumentError, CaptureError, PootError
+from poot.trace.array import Array
+from poot.trace.source import user_location
+from poot.trace.tracer import WeakTracer
+from poot.trace.tree import NAMESPACE, flatten
+
+LeafKind = Literal["array", "spec", "int", "float", "static"]
+
+_STATIC = (bool, str, bytes, enum.Enum, np.dtype, np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One leaf of the arguments: its dotted path, kind, value (a NumPy or poot array, a spec, or a number), and key."""
+
+    path: str
+    kind: LeafKind
+    value: Any
+    key: Hashable
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The arguments of one call, sorted; `rebuild` makes the call again with other leaves."""
+
+    leaves: list[Leaf]
+    statics: list[tuple[str, object]]
+    spec: optree.PyTreeSpec
+    names: tuple[str, ...] = ()
+    owner: object = None
+
+    def rebuild(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Every argument by parameter name."""
+        values = cast("dict[str, Any]", optree.tree_unflatten(self.spec, leaves))
+        return {**values, **dict(self.statics)}
+
+
+class Signature:
+    """The parameters of a traced function, and how a call's arguments are sorted."""
+
+    def __init__(self, function: Callable[..., Any], static_argnames: Sequence[str]) -> None:
+        self._start(inspect.signature(function), function.__qualname__, frozenset(static_argnames))
+        parameters = self.signature.parameters
+        for name in static_argnames:
+            if name not in parameters:
+                raise ArgumentError(
+                    what=f"static_argnames of {self.name}", actual=name, expected="one of " + ", ".join(parameters)
+                )
+
+    def _start(self, signature: inspect.Signature, name: str, static: frozenset[str]) -> None:
+        self.signature = signature
+        self.name = name
+        self.static = static
+        parameters = signature.parameters
+        self._variadic = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
+        self._order = tuple(parameters)
+
+    def method(self) -> Signature:
+        """The signature without its first parameter, as of a method that is bound to an instance."""
+        bound = object.__new__(Signature)
+        parameters = list(self.signature.parameters.values())[1:]
+        bound._start(self.signature.replace(parameters=parameters), self.name, self.static)
+        return bound
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by parameter name, without defaults; TypeError as Python gives it."""
+        if not kwargs and not self._variadic and len(args) == len(self._order):
+            return dict(zip(self._order, args, strict=True))
+        return dict(self.signature.bind(*args, **kwargs).arguments)
+
+    def call(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
+        """Call the function with arguments by parameter name."""
+        bound = inspect.BoundArguments(self.signature, cast("Any", values))
+        return function(*bound.args, **bound.kwargs)
+
+    def sort(self, args: tuple[Any, ...], kwargs: dict[str, Any], owner: object = None) -> Arguments:
+        """Sort a call's arguments; CaptureError for what is neither a pytree of arrays nor static."""
+        bound = self.bind(args, kwargs)
+        statics = [(name, value) for name, value in bound.items() if name in self.static]
+        dynamic = {name: value for name, value in bound.items() if name not in self.static}
+        found, spec = optree.tree_flatten(cast("Any", dynamic), namespace=NAMESPACE)
+        if len(found) == len(dynamic) and not any(isinstance(v, (dict, list, tuple)) for v in dynamic.values()):
+            paths: Sequence[str] = sorted(dynamic)
+        else:
+            paths = flatten(dynamic, "arguments").paths
+        leaves = [self.leaf(path, value) for path, value in zip(paths, found, strict=True)]
+        return Arguments(leaves, statics, spec, tuple(bound), owner)
+
+    def leaf(self, path: str, value: Any) -> Leaf:
+        """Classify one leaf."""
+        if isinstance(value, WeakTracer):
+            value = value.materialise(value.dtype)
+        if isinstance(value, Array):
+            return Leaf(path, "array", value, value.spec)
+        if isinstance(value, np.ndarray):
+            return self._array(path, cast("np.ndarray[Any, Any]", value))
+        if isinstance(value, ArraySpec):
+            return Leaf(path, "spec", value, value)
+        if isinstance(value, DType):
+            return Leaf(path, "static", value, value)
+        if isinstance(value, _STATIC):
+            return Leaf(path, "static", value, (type(cast("object", value)), cast("Hashable", value)))
+        if isinstance(value, (int, np.int64)):
+            return Leaf(path, "int", int(value), "int")
+        if isinstance(value, float):
+            return Leaf(path, "float", float(value), "float")
+        if isinstance(value, np.generic):
+            return self._array(path, np.asarray(cast("Any", value)))
+        return self._foreign(path, value)
+
+    def _array(self, path: str, array: np.ndarray[Any, Any]) -> Leaf:
+        spec = ArraySpec(as_dtype(array.dtype, f"argument {path!r} of {self.name}"), array.shape)
+        return Leaf(path, "array", array, spec)
+
+    def _foreign(self, path: str, value: Any) -> Leaf:
+        """Arrays of other libraries, through DLPack or the array interface."""
+        if not callable(value) or hasattr(value, "__dlpack__"):
+            array = foreign_array(value)
+            if array is not None:
+                return self._array(path, array)
+        root = path.partition(".")[0]
+        raise CaptureError(
+            what=f"argument {path!r} of {self.name}",
+            message=f"a {type(value).__name__} is no pytree of arrays",
+            where=user_location(),
+            remedy=f'pass arrays, or make it static: @poot.trace(static_argnames=("{root}",)).',
+        )
+
+
+def foreign_array(value: Any) -> np.ndarray[Any, Any] | None:
+    """A NumPy array over another library's host array, without a copy where it allows, or None for other objects."""
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (TypeError, ValueError, RuntimeError, BufferError, PootError):
+            return np.asarray(value) if hasattr(value, "__array__") else None
+    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+        return np.asarray(value)
+    return None

@@ -1,0 +1,92 @@
+"""`asarray`: arrays of other libraries and Python numbers onto a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from poot.api.arguments import foreign_array
+from poot.api.array import DeviceArray, Memory, upload
+from poot.api.devices import Device, choose
+from poot.api.precision import Precision
+from poot.backends.binding import check_array
+from poot.backends.device import Buffer
+from poot.dtypes import ArraySpec, DTypeLike, as_dtype, bool_, f32, i32
+from poot.errors import ArgumentError, ArgumentTypeError
+from poot.trace import ops
+from poot.trace.array import Array
+from poot.trace.dispatch import active
+
+
+def asarray(
+    value: Any, dtype: DTypeLike = None, *, device: str | Device | None = None, copy: bool | None = None
+) -> Array:
+    """A poot array of a NumPy array, an array of another library, a number, or nested lists of numbers.
+
+    A NumPy array keeps its dtype; Python floats give f32, ints i32.  The elements are copied unless `copy=False`, which
+    shares memory where the device can and raises ArgumentError where it cannot.  Inside a traced function it is
+    `ops.asarray`.
+    """
+    if active() is not None:
+        return ops.asarray(value, dtype=dtype)
+    wanted = None if dtype is None else as_dtype(dtype)
+    homes = [value.backend] if isinstance(value, DeviceArray) else []
+    backend = choose(device, homes)
+    if isinstance(value, DeviceArray):
+        moved = value.to_device(backend)
+        if wanted is not None and moved.dtype is not wanted:
+            return ops.astype(moved, wanted)
+        return upload(moved.numpy(), backend) if copy and moved is value else moved
+    array = _host(value)
+    if wanted is not None and as_dtype(array.dtype) is not wanted:
+        if copy is False:
+            raise ArgumentError(what="copy", actual=False, expected="True or None where the dtype changes")
+        array = np.asarray(ops.astype(upload(array, backend), wanted))
+    spec = ArraySpec(as_dtype(array.dtype, "array"), array.shape)
+    Precision().check("asarray", [("the array", spec)], backend.target)
+    if copy is not False:
+        return upload(array, backend)
+    host = check_array("array", array, spec)
+    shared = backend.import_host(host) if np.shares_memory(host, array) or not array.size else None
+    if shared is None:
+        raise ArgumentError(what="copy", actual=False, expected=f"True or None: {backend.name} cannot share this array")
+    return DeviceArray(_Shared(backend, shared), spec)
+
+
+class _Shared(Memory):
+    """Memory that the caller owns; it is kept alive, and never given to the device's allocator."""
+
+    __slots__ = ()
+
+    def __init__(self, device: Any, buffer: Buffer) -> None:
+        super().__init__(device, buffer)
+
+    def __del__(self) -> None:
+        """The host array goes with its last reference."""
+
+
+def _host(value: Any) -> np.ndarray[Any, Any]:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    if isinstance(value, Array):
+        return np.asarray(value)
+    found = foreign_array(value)
+    if found is not None:
+        return found
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        return array.astype(f32.dtype)
+    if array.dtype.kind == "i" and _in_range(array):
+        return array.astype(i32.dtype)
+    if array.dtype.kind == "b":
+        return array.astype(bool_.dtype)
+    if array.dtype.kind == "i":
+        raise ArgumentError(
+            what="asarray", actual=value, expected="integers that fit i32", remedy='pass dtype="i64" or an ndarray.'
+        )
+    raise ArgumentTypeError(what="asarray", actual=type(value).__name__, expected="an array or numbers")
+
+
+def _in_range(array: np.ndarray[Any, Any]) -> bool:
+    return not array.size or (int(array.min()) >= i32.min and int(array.max()) <= i32.max)

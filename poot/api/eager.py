@@ -1,0 +1,102 @@
+"""Operations on concrete arrays outside a trace, each as a program of one equation.
+
+They are specialised by dtype and shape and kept in the process's call cache.  `with poot.eager():` (or POOT_EAGER=1)
+makes traced functions run this way, operation by operation, for a debugger and for print.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from poot.api.array import DeviceArray, Memory
+from poot.api.cache import CallCache
+from poot.api.devices import choose
+from poot.api.invoke import lend
+from poot.api.precision import Precision
+from poot.backends.device import BufferView
+from poot.backends.executable import Call
+from poot.dtypes import ArraySpec, as_dtype
+from poot.plan.compile import compile as compile_graph
+from poot.plan.limits import CompileLimits, CompileOptions
+from poot.plan.program import Program
+from poot.target import Target
+from poot.trace.array import Array
+from poot.trace.builder import Builder
+from poot.trace.dispatch import Operand, register_eager
+from poot.trace.graph import Graph, Literal, Params
+from poot.trace.limits import TraceLimits
+from poot.trace.source import user_location
+from poot.trace.tracer import Tracer
+
+_EAGER: ContextVar[bool | None] = ContextVar("poot_eager", default=None)
+_CACHE: CallCache[Call] = CallCache()
+
+
+@contextmanager
+def eager() -> Generator[None]:
+    """Run traced functions concretely, operation by operation, inside the block."""
+    token = _EAGER.set(True)
+    try:
+        yield
+    finally:
+        _EAGER.reset(token)
+
+
+def is_eager() -> bool:
+    """Whether traced functions run concretely here."""
+    chosen = _EAGER.get()
+    return os.environ.get("POOT_EAGER", "") not in ("", "0") if chosen is None else chosen
+
+
+def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tuple[Graph, ...]) -> tuple[Array, ...]:
+    """Compute one primitive on concrete arrays; arrays of NumPy follow those of poot to their device."""
+    device = choose(None, [item.backend for item in inputs if isinstance(item, DeviceArray)])
+    specs: tuple[ArraySpec | Literal, ...] = tuple(
+        item if isinstance(item, Literal) else _spec(item) for item in inputs
+    )
+    key = (primitive, specs, params, regions, device.name, id(device))
+    call = _CACHE.get(key, lambda: Call(_program(primitive, specs, params, regions, device.target), device))
+    views: list[BufferView] = []
+    keep: list[object] = []
+    for item, spec in zip(inputs, specs, strict=True):
+        if isinstance(item, Literal) or isinstance(spec, Literal):
+            continue
+        if isinstance(item, DeviceArray):
+            views.append(item.view())
+            keep.append(item)
+            continue
+        lent = lend("operand", item, spec, device, Precision())
+        views.append(BufferView(lent.buffer))
+        keep.append(lent)
+    buffers, check = call(views)
+    memories = [Memory(device, buffer) for buffer in buffers]
+    outputs = call.executable.program.graph.outputs
+    return tuple(
+        DeviceArray(memories[number], atom.spec, check)
+        for number, atom in zip(call.output_buffers, outputs, strict=True)
+    )
+
+
+def _spec(item: Operand) -> ArraySpec:
+    return ArraySpec(as_dtype(item.dtype, "operand"), tuple(item.shape))
+
+
+def _program(
+    primitive: str,
+    specs: tuple[ArraySpec | Literal, ...],
+    params: Params,
+    regions: tuple[Graph, ...],
+    target: Target,
+) -> Program:
+    builder = Builder(TraceLimits.STANDARD, name=primitive)
+    operands: list[Tracer | Literal] = [
+        spec if isinstance(spec, Literal) else builder.input(f"x{number}", spec) for number, spec in enumerate(specs)
+    ]
+    outputs = builder.emit(primitive, operands, params, regions, where=user_location())
+    return compile_graph(builder.finish(outputs), target, CompileOptions(CompileLimits.STANDARD))
+
+
+register_eager(apply)

@@ -1,0 +1,99 @@
+"""A compiled specialisation, and how the arguments of a call reach it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poot.api.arguments import Arguments
+from poot.api.array import DeviceArray, Memory
+from poot.api.captures import Captures
+from poot.api.precision import Precision
+from poot.api.recording import Recorded, Source
+from poot.backends.binding import check_array
+from poot.backends.device import Buffer, BufferView, DeviceBackend
+from poot.backends.executable import Call
+from poot.dtypes import ArraySpec, DType
+from poot.plan.program import Program
+from poot.trace.literals import literal
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One compiled specialisation: ready for the leaves and captures of any call of the same key."""
+
+    recorded: Recorded
+    program: Program
+    call: Call
+    sources: tuple[tuple[str, Source, ArraySpec], ...]
+    outputs: tuple[int, ...]
+
+    @staticmethod
+    def load(recorded: Recorded, program: Program, device: DeviceBackend) -> Compiled:
+        """Load a program on its device, and keep where each of its inputs comes from."""
+        call = Call(program, device)
+        graph = recorded.graph
+        variables = graph.constants + graph.inputs + graph.states
+        sources = tuple((variable.name, recorded.sources[variable.name], variable.spec) for variable in variables)
+        return Compiled(recorded, program, call, sources, call.output_buffers)
+
+    def run(self, arguments: Arguments, captures: Captures, device: DeviceBackend, precision: Precision) -> Any:
+        """Bind the leaves and captures of a call, run, and give the output pytree of arrays."""
+        views: list[BufferView] = []
+        keep: list[object] = []
+        for name, source, spec in self.sources:
+            value = host_value(source, arguments, captures)
+            if isinstance(value, DeviceArray) and value.backend is device and value.spec == spec:
+                views.append(value.view())
+                keep.append(value)
+            else:
+                lent = lend(name, value, spec, device, precision)
+                views.append(BufferView(lent.buffer))
+                keep.append(lent)
+        buffers, check = self.call(views)
+        memories = [Memory(device, buffer) for buffer in buffers]
+        atoms = self.recorded.graph.outputs
+        arrays = [
+            DeviceArray(memories[number], atom.spec, check) for number, atom in zip(self.outputs, atoms, strict=True)
+        ]
+        return self.recorded.outputs.unflatten(arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """A buffer over a host array, which stays the caller's."""
+
+    buffer: Buffer
+    array: np.ndarray[Any, Any]
+
+
+def lend(name: str, value: Any, spec: ArraySpec, device: DeviceBackend, precision: Precision) -> Borrowed | Memory:
+    """Host memory for a launch: in place where the device can use it, else a copy on the device."""
+    array = check_array(repr(name), precision.convert(name, np.asarray(value), spec), spec)
+    buffer = device.import_host(array)
+    if buffer is not None:
+        return Borrowed(buffer, array)
+    memory = Memory(device, device.allocate(spec.nbytes))
+    device.write(BufferView(memory.buffer), array)
+    return memory
+
+
+def host_value(source: Source, arguments: Arguments, captures: Captures) -> Any:
+    """What a call gives for one input of the graph."""
+    match source.kind:
+        case "leaf":
+            return arguments.leaves[source.index].value
+        case "weak":
+            assert source.dtype is not None
+            return weak_value(arguments.leaves[source.index].value, source.dtype)
+        case "capture":
+            return captures.arrays[source.index]
+        case "frozen":
+            return source.array
+
+
+def weak_value(number: int | float, dtype: DType) -> np.ndarray[Any, Any]:
+    """A Python number at the dtype it met; OverflowArgumentError where it does not fit."""
+    return np.asarray(literal(number, dtype).value, dtype.dtype)

@@ -1,0 +1,231 @@
+"""One trace: a function run on tracers, and where each input of its graph comes from at a call."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import numpy as np
+import optree
+
+from poot.api.arguments import Arguments, Leaf, Signature
+from poot.api.captures import Captures
+from poot.dtypes import ArraySpec, DType, as_dtype
+from poot.errors import CaptureError, TraceError
+from poot.trace.array import Array
+from poot.trace.builder import Builder
+from poot.trace.dispatch import tracing
+from poot.trace.graph import Graph
+from poot.trace.limits import TraceLimits
+from poot.trace.source import user_location
+from poot.trace.tracer import Tracer, WeakTracer
+from poot.trace.tree import flatten
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an input of the graph comes from.
+
+    `kind` is leaf (an argument's leaf, by `index`), weak (a Python number among the leaves, at `dtype`), capture (an
+    array that the code reads, by its index among the captures) or frozen (an array met in another way: `array` itself).
+    """
+
+    kind: Literal["leaf", "weak", "capture", "frozen"]
+    index: int = -1
+    dtype: DType | None = None
+    array: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Which arguments become constants and states of the graph, and which outputs the states' next values are."""
+
+    constants: frozenset[str] = frozenset()
+    states: Mapping[str, str | int] = field(default_factory=dict[str, "str | int"])
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A traced function: its graph, the source of every input in the order of `sources`, and its output pytree.
+
+    `sources` is keyed by the name of the graph's constant, input or state; `frozen` lists what cannot be followed.
+    """
+
+    graph: Graph
+    sources: Mapping[str, Source]
+    outputs: optree.PyTreeSpec
+    frozen: tuple[str, ...]
+
+
+class Recorder:
+    """Runs a function once on tracers."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        signature: Signature,
+        arguments: Arguments,
+        captures: Captures,
+        limits: TraceLimits,
+        roles: Roles,
+        convert: Callable[[ArraySpec], ArraySpec],
+    ) -> None:
+        self.function = function
+        self.signature = signature
+        self.arguments = arguments
+        self.captures = captures
+        self.roles = roles
+        self.convert = convert
+        self.builder = Builder(limits, name=signature.name)
+        self.sources: dict[str, Source] = {}
+        self.frozen: list[str] = []
+        self._hidden: dict[int, tuple[Any, Tracer]] = {}
+        self._names: set[str] = set()
+
+    def record(self) -> Recorded:
+        """Trace; the user's exceptions keep their type and gain a note."""
+        leaves = [self._tracer(number, leaf) for number, leaf in enumerate(self.arguments.leaves)]
+        values = self.arguments.rebuild(leaves)
+        state = _random_state()
+        try:
+            with tracing(self.builder, self._capture):
+                result = self.signature.call(self.function, values)
+                self._check_random(state)
+                outputs, updates = self._split(result)
+                return self._finish(outputs, updates)
+        except Exception as error:
+            error.add_note(f"while {self.signature.name} was being traced by poot")
+            raise
+
+    # --- inputs ---
+
+    def _name(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name in self._names:
+            name, number = f"{wanted}_{number}", number + 1
+        self._names.add(name)
+        return name
+
+    def _tracer(self, number: int, leaf: Leaf) -> Any:
+        match leaf.kind:
+            case "static":
+                return leaf.value
+            case "int" | "float":
+                return self._weak(number, leaf)
+            case _:
+                return self._variable(leaf.path, self.convert(leaf.key), Source("leaf", number))  # type: ignore[arg-type]
+
+    def _variable(self, path: str, spec: ArraySpec, source: Source) -> Tracer:
+        name = self._name(path)
+        self.sources[name] = source
+        root = path.partition(".")[0]
+        if root in self.roles.constants:
+            return self.builder.constant(name, spec)
+        if root in self.roles.states:
+            return self.builder.state(name, spec)
+        return self.builder.input(name, spec)
+
+    def _weak(self, number: int, leaf: Leaf) -> WeakTracer:
+        slots: dict[DType, Tracer] = {}
+
+        def slot(dtype: DType) -> Tracer:
+            if dtype not in slots:
+                spec = ArraySpec(dtype, ())
+                slots[dtype] = self._variable(f"{leaf.path}:{dtype}", spec, Source("weak", number, dtype))
+            return slots[dtype]
+
+        return WeakTracer(
+            "int*" if leaf.kind == "int" else "float*", slot, name=leaf.path, function=self.signature.name
+        )
+
+    def _capture(self, array: Array | np.ndarray[Any, Any]) -> Tracer:
+        """The hidden input that stands for an array from outside."""
+        known = self._hidden.get(id(array))
+        if known is not None:
+            return known[1]
+        dtype = as_dtype(array.dtype, "captured array")
+        spec = self.convert(ArraySpec(dtype, tuple(array.shape)))
+        for index, (found, label) in enumerate(zip(self.captures.arrays, self.captures.labels, strict=True)):
+            if found is array:
+                tracer = self._variable(label, spec, Source("capture", index))
+                break
+        else:
+            self.frozen.append(f"an array {spec} that no name in the code leads to")
+            tracer = self._variable("array", spec, Source("frozen", array=array))
+        self._hidden[id(array)] = array, tracer
+        return tracer
+
+    # --- outputs ---
+
+    def _check_random(self, before: tuple[object, object]) -> None:
+        after = _random_state()
+        if before != after:
+            which = "random" if before[0] != after[0] else "np.random"
+            raise TraceError(
+                message=f"{self.signature.name} drew from the global state of `{which}` while it was traced, "
+                "which would happen once and never again",
+                remedy="use ops.random with an explicit key, or pass the random array as an argument.",
+            )
+
+    def _split(self, result: Any) -> tuple[Any, dict[str, Any]]:
+        """Take the next values of states out of the outputs."""
+        taken: dict[str, Any] = {}
+        for argument, place in self.roles.states.items():
+            found, result = _take(result, str(place).split("."), f"states[{argument!r}]")
+            taken[argument] = found
+        updates: dict[str, Any] = {}
+        for argument, tree in taken.items():
+            flat = flatten({argument: tree}, "states")
+            for path, leaf in zip(flat.paths, flat.leaves, strict=True):
+                updates[path] = self._output(path, leaf)
+        return result, updates
+
+    def _finish(self, outputs: Any, updates: dict[str, Any]) -> Recorded:
+        flat = flatten(outputs, f"outputs of {self.signature.name}")
+        leaves = [self._output(path, leaf) for path, leaf in zip(flat.paths, flat.leaves, strict=True)]
+        graph = self.builder.finish(flat.tree.unflatten(leaves), updates)
+        return Recorded(graph, self.sources, flat.spec, tuple(self.frozen))
+
+    def _output(self, path: str, leaf: Any) -> Any:
+        if isinstance(leaf, WeakTracer):
+            return leaf.materialise(leaf.dtype)
+        if isinstance(leaf, Tracer):
+            leaf.check_alive()
+            return leaf if leaf.builder is self.builder else self._capture(leaf)
+        if isinstance(leaf, (Array, np.ndarray)):
+            return self._capture(leaf)
+        if isinstance(leaf, (bool, int, float, np.generic)):
+            return leaf
+        raise CaptureError(
+            what=f"output {path or 'of'} {self.signature.name}".replace(" of ", " of "),
+            message=f"a {type(leaf).__name__} is no array",
+            where=user_location(),
+            remedy="return pytrees of arrays and numbers only.",
+        )
+
+
+def _random_state() -> tuple[object, object]:
+    """The state of Python's and NumPy's global generators."""
+    numpy_state = cast("tuple[Any, ...]", np.random.get_state())  # noqa: NPY002 - the global one is what is watched
+    return random.getstate(), (numpy_state[1].tobytes(), *numpy_state[2:])
+
+
+def _take(tree: Any, path: Sequence[str], what: str) -> tuple[Any, Any]:
+    """The subtree at `path`, and the tree without it."""
+    head, rest = path[0], path[1:]
+    if isinstance(tree, dict) and head in tree:
+        children: dict[str, Any] = dict(tree)  # type: ignore[arg-type]
+        found = children.pop(head)
+        if rest:
+            found, children[head] = _take(found, rest, what)
+        return found, children
+    if isinstance(tree, (tuple, list)) and head.isdigit() and int(head) < len(tree):  # type: ignore[arg-type]
+        items: list[Any] = list(tree)  # type: ignore[arg-type]
+        found = items.pop(int(head))
+        if rest:
+            found, left = _take(found, rest, what)
+            items.insert(int(head), left)
+        return found, items[0] if len(items) == 1 and not rest else tuple(items)
+    raise CaptureError(what=what, message=f"the outputs have no part {head!r}", where=user_location())

@@ -1,0 +1,284 @@
+"""`@poot.trace`: a Python function as a graph, compiled for each combination of specs and replayed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+import numpy as np
+
+from poot.api.arguments import Arguments, Signature
+from poot.api.array import DeviceArray
+from poot.api.cache import CallCache, MissWatch
+from poot.api.captures import Captures, capture, code_token
+from poot.api.devices import Device, choose
+from poot.api.eager import is_eager
+from poot.api.explain import Explanation
+from poot.api.invoke import Compiled, host_value
+from poot.api.precision import Precision
+from poot.api.recording import Recorded, Recorder, Roles
+from poot.backends.device import DeviceBackend
+from poot.dtypes import ArraySpec, as_dtype
+from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
+from poot.plan.compile import compile as compile_graph
+from poot.plan.limits import CompileLimits, CompileOptions
+from poot.plan.program import Program
+from poot.trace.dispatch import active
+from poot.trace.evaluate import evaluate
+from poot.trace.graph import Graph
+from poot.trace.limits import TraceLimits
+from poot.trace.source import user_location
+from poot.trace.tree import flatten
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a traced function."""
+
+    static_argnames: tuple[str, ...] = ()
+    device: str | Device | None = None
+    limits: TraceLimits = TraceLimits.STANDARD
+    numerics: Literal["fused", "strict"] = "fused"
+    precision: Precision = field(default_factory=Precision)
+
+
+_CACHE: CallCache[Compiled] = CallCache()
+_WATCH = MissWatch()
+
+
+class Traced(Generic[R_co]):
+    """A traced function.  Called with arrays, it runs the compiled graph; `graph`, `program`, `evaluate` show it."""
+
+    def __init__(
+        self, function: Callable[..., R_co], options: Options, owner: object = None, signature: Signature | None = None
+    ) -> None:
+        functools.update_wrapper(cast("Any", self), function)
+        self.__poot_function__: Callable[..., Any] = function
+        self.options = options
+        self._owner = owner
+        self._signature = Signature(function, options.static_argnames) if signature is None else signature
+        self._method: Signature | None = None
+        self._misses: list[dict[str, Hashable]] = []
+
+    def __get__(self, instance: object, kind: type | None = None) -> Traced[R_co]:
+        if instance is None:
+            return self
+        if self._method is None:
+            self._method = self._signature.method()
+        return Traced(self.__poot_function__, self.options, instance, self._method)
+
+    # --- calling ---
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R_co:
+        """Run on concrete arrays; inside another trace, or under `poot.eager`, the function itself runs."""
+        if active() is not None or is_eager():
+            return self._function(*args, **kwargs)
+        arguments = self._signature.sort(args, kwargs, self._owner)
+        captures = self._captures(arguments)
+        device = choose(self.options.device, _homes(arguments, captures))
+        parts = self._parts(arguments, captures)
+        key = (
+            code_token(cast("Any", self.__poot_function__).__code__),
+            *parts.items(),
+            device.name,
+            id(device),
+            self.options,
+        )
+        compiled = _CACHE.find(key)
+        if compiled is None:
+            compiled = _CACHE.get(key, lambda: self._compile(arguments, captures, device, parts))
+        return cast("R_co", compiled.run(arguments, captures, device, self.options.precision))
+
+    @property
+    def _code(self) -> CodeType:
+        return cast("FunctionType", self.__poot_function__).__code__
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        function = self.__poot_function__
+        return function if self._owner is None else functools.partial(function, self._owner)
+
+    def _captures(self, arguments: Arguments) -> Captures:
+        return capture(self.__poot_function__, self._owner, arguments.statics)
+
+    def _parts(self, arguments: Arguments, captures: Captures) -> dict[str, Hashable]:
+        """The key by the names that a reader of a message knows."""
+        parts: dict[str, Hashable] = {leaf.path: leaf.key for leaf in arguments.leaves}
+        parts["structure of the arguments"] = arguments.spec
+        parts["passed arguments"] = arguments.names
+        parts.update(captures.parts)
+        return parts
+
+    def _compile(
+        self, arguments: Arguments, captures: Captures, device: DeviceBackend, parts: Mapping[str, Hashable]
+    ) -> Compiled:
+        _WATCH.miss(self._signature.name, parts)
+        self._misses = [*self._misses[-7:], dict(parts)]
+        for leaf in arguments.leaves:
+            if leaf.kind == "spec":
+                raise CaptureError(
+                    what=f"argument {leaf.path!r} of {self._signature.name}",
+                    message=f"{leaf.value} is a spec, and a call needs an array",
+                    where=user_location(),
+                    remedy="pass an array, or ask for .graph(…) of the specs.",
+                )
+        arrays = [(leaf.path, cast("ArraySpec", leaf.key)) for leaf in arguments.leaves if leaf.kind == "array"]
+        arrays += [
+            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
+            for label, array in zip(captures.labels, captures.arrays, strict=True)
+            if array.dtype != object
+        ]
+        self.options.precision.check(self._signature.name, arrays, device.target)
+        recorded = self._record(arguments, captures, Roles())
+        options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics)
+        program = compile_graph(recorded.graph, device.target, options)
+        return Compiled.load(recorded, program, device)
+
+    def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
+        recorder = Recorder(
+            self._function,
+            self._signature,
+            arguments,
+            captures,
+            self.options.limits,
+            roles,
+            self.options.precision.spec,
+        )
+        return recorder.record()
+
+    # --- looking inside ---
+
+    def graph(
+        self,
+        *args: Any,
+        constants: Sequence[str] = (),
+        states: Mapping[str, str | int] | None = None,
+        **kwargs: Any,
+    ) -> Graph:
+        """The graph for arrays or specs.
+
+        Arguments named in `constants` become constants (weights) of the graph, those in `states` states, named by their
+        dotted pytree path.  `states` maps an argument to the place of its next value in the outputs ("1", "cache"),
+        which is taken out of them.
+        """
+        recorded, _, _ = self._trace_only(args, kwargs, constants, states)
+        return recorded.graph
+
+    def _trace_only(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        constants: Sequence[str],
+        states: Mapping[str, str | int] | None,
+    ) -> tuple[Recorded, Arguments, Captures]:
+        arguments = self._signature.sort(args, kwargs, self._owner)
+        captures = self._captures(arguments)
+        roles = Roles(frozenset(constants), dict(states or {}))
+        for name in (*roles.constants, *roles.states):
+            if name not in arguments.names:
+                expected = "one of " + ", ".join(arguments.names)
+                raise ArgumentError(
+                    what=f"constants or states of {self._signature.name}", actual=name, expected=expected
+                )
+        return self._record(arguments, captures, roles), arguments, captures
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """The oracle's answer in NumPy, as the function's own output pytree."""
+        recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
+        bindings: dict[int | str, Any] = {}
+        for variable in recorded.graph.variables:
+            value = host_value(recorded.sources[variable.name], arguments, captures)
+            bindings[variable.name] = self.options.precision.convert(variable.name, np.asarray(value), variable.spec)
+        output = evaluate(recorded.graph, bindings).output
+        return recorded.outputs.unflatten(flatten(output).leaves)
+
+    def program(
+        self,
+        *args: Any,
+        device: str | Device | None = None,
+        constants: Sequence[str] = (),
+        states: Mapping[str, str | int] | None = None,
+        **kwargs: Any,
+    ) -> Program:
+        """The program for arrays or specs, for `device` (by the rule of calls, if none is named)."""
+        recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
+        chosen = choose(device or self.options.device, _homes(arguments, captures))
+        options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics)
+        return compile_graph(recorded.graph, chosen.target, options)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
+        recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
+        device = choose(self.options.device, _homes(arguments, captures))
+        options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics)
+        program = compile_graph(recorded.graph, device.target, options)
+        return Explanation(self._signature.name, recorded, captures, program, tuple(self._misses))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("grad", "vmap", "vjp", "jvp", "lower"):
+            raise FeatureError(feature=f"`{name}`")
+        raise AttributeError(f"a traced function has no attribute {name!r}")
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self._owner is not None:
+            return getattr, (self._owner, self.__poot_function__.__name__)
+        return cast("str", self.__poot_function__.__qualname__)
+
+    def __repr__(self) -> str:
+        return f"<poot.trace of {self._signature.name}>"
+
+
+def _homes(arguments: Arguments, captures: Captures) -> list[DeviceBackend]:
+    leaves = [leaf.value for leaf in arguments.leaves if leaf.kind == "array"]
+    return [array.backend for array in (*leaves, *captures.arrays) if isinstance(array, DeviceArray)]
+
+
+@overload
+def trace(function: Callable[..., R], /) -> Traced[R]: ...
+@overload
+def trace(
+    *,
+    static_argnames: str | Sequence[str] = (),
+    device: str | Device | None = None,
+    limits: TraceLimits = TraceLimits.STANDARD,
+    numerics: Literal["fused", "strict"] = "fused",
+    f64: Literal["f32"] | None = None,
+    i64: Literal["i32"] | None = None,
+) -> Callable[[Callable[..., R]], Traced[R]]: ...
+def trace(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    static_argnames: str | Sequence[str] = (),
+    device: str | Device | None = None,
+    limits: TraceLimits = TraceLimits.STANDARD,
+    numerics: Literal["fused", "strict"] = "fused",
+    f64: Literal["f32"] | None = None,
+    i64: Literal["i32"] | None = None,
+) -> Any:
+    """Make a function run as a compiled graph.
+
+    `static_argnames` are arguments whose values are part of the graph; `device` fixes where it runs; `limits` bound the
+    trace; `numerics="strict"` rounds after every operation as the oracle does; `f64="f32"` and `i64="i32"` convert
+    64-bit arrays.
+    """
+    if numerics not in ("fused", "strict"):
+        raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    options = Options(names, device, limits, numerics, Precision(f64, i64))
+
+    def decorate(wrapped: Callable[..., Any]) -> Traced[Any]:
+        if isinstance(wrapped, (staticmethod, classmethod)) or not hasattr(wrapped, "__code__"):
+            raise ArgumentTypeError(
+                what="@poot.trace", actual=type(wrapped).__name__, expected="a Python function, lambda or method"
+            )
+        return Traced(wrapped, options)
+
+    return decorate if function is None else decorate(function)
