@@ -31,14 +31,6 @@ class Memory:
         self.device.free(self.buffer)
 
 
-class _HostWindow:
-    """Lends device memory that the host can address to NumPy, and keeps it alive."""
-
-    def __init__(self, memory: Memory, window: NumpyArray) -> None:
-        self._memory = memory
-        self.__array_interface__ = {**window.__array_interface__, "data": (window.ctypes.data, True)}
-
-
 class DeviceArray(Array):
     """An array that has a value.  Made by calls and by `poot.asarray`; nothing changes it, but for kernels' outputs."""
 
@@ -103,8 +95,7 @@ class DeviceArray(Array):
             array = np.empty(self._spec.shape, self._spec.dtype.dtype)
             self._memory.device.read(view, array)
         else:
-            flat = np.asarray(_HostWindow(self._memory, window)) if window.size else window
-            array = flat.view(self._spec.dtype.dtype).reshape(self._spec.shape)
+            array = window.view(self._spec.dtype.dtype).reshape(self._spec.shape)
         array.flags.writeable = False
         return array if dtype is None else array.astype(as_dtype(dtype).dtype)
 

@@ -131,7 +131,10 @@ class DeviceBackend(Protocol):
         ...
 
     def host_view(self, view: BufferView, nbytes: int) -> HostArray | None:
-        """The memory itself as a u8 array once the work on it is done, where the host can address it; else None."""
+        """The memory itself as a u8 array once the work on it is done, where the host can address it; else None.
+
+        The array stays valid after the buffer is freed, for as long as anything refers to it.
+        """
         ...
 
     def import_host(self, array: HostArray) -> Buffer | None:

@@ -1,0 +1,52 @@
+"""How much a launch has to do, roughly, and so how it is cut into chunks for the workers."""
+
+from __future__ import annotations
+
+from poot.kernel.ir import Const, For, If, Kernel, Stmt, While, blocks, operands
+
+#: Lane operations below which waking workers costs more than it brings (a few microseconds of work).
+_INLINE = 60_000
+#: Lane operations that make a chunk worth handing out.
+_CHUNK = 30_000
+#: Chunks for each thread, so that a late thread leaves little undone.
+_CHUNKS_PER_THREAD = 8
+_UNKNOWN_TRIPS = 16
+
+
+def group_work(kernel: Kernel) -> int:
+    """Lane operations of one work-group: expression nodes times the trips of the loops around them."""
+    return max(1, _block(kernel.body)) * kernel.group_invocations
+
+
+def _block(body: tuple[Stmt, ...]) -> int:
+    total = 0
+    for stmt in body:
+        inner = sum(_block(block) for block in blocks(stmt))
+        match stmt:
+            case For():
+                total += inner * _trips(stmt)
+            case While():
+                total += inner * _UNKNOWN_TRIPS
+            case If():
+                total += inner
+            case _:
+                total += sum(_nodes(expr) for expr in operands(stmt))
+    return total
+
+
+def _nodes(expr: object) -> int:
+    return 1 + sum(_nodes(child) for child in operands(expr))  # type: ignore[arg-type]
+
+
+def _trips(loop: For) -> int:
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+        return max(0, -(-(int(loop.stop.value) - int(loop.start.value)) // loop.step))
+    return _UNKNOWN_TRIPS
+
+
+def plan_chunks(work: int, groups: int, threads: int) -> tuple[int, bool]:
+    """Groups a chunk, and whether the launch stays on the calling thread."""
+    if threads == 1 or work * groups < _INLINE:
+        return max(1, min(groups, 100_000_000 // max(work, 1))), True
+    grain = max(-(-groups // (threads * _CHUNKS_PER_THREAD)), -(-_CHUNK // work))
+    return max(1, min(grain, -(-groups // threads))), False
