@@ -1,0 +1,294 @@
+"""Host memory for buffers: aligned blocks, kept when they are freed and handed out again.
+
+Fresh memory costs a page fault for every page that is written first, which for large results takes longer than the
+kernels that compute them.  Freed blocks therefore go to a bounded cache, sorted by size class: eight classes for each
+doubling, so that at most an eighth of a block is unused.
+
+A block's memory belongs to a NumPy array.  It comes from one source on every system, `tracemalloc` sees it, and it
+outlives its block for as long as a view is around: the memory of a block that is freed while it has views is given up
+instead of used again, so a view that was lent out never changes under its holder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sys
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from poot.errors import AllocationError, ArgumentError, DeviceError
+
+ALIGNMENT: Final = 64
+_HUGE_BLOCK: Final = 4 << 20
+_HUGE_PAGE: Final = 2 << 20
+_MAX_BYTES: Final = 1 << 47
+_CLASSES_LOG2: Final = 3
+_CACHE_CAP: Final = 2 << 30
+
+before_allocate: Callable[[int], None] | None = None
+"""Where set, called with the bytes of each attempt to allocate; its `MemoryError` makes the attempt fail."""
+
+# Not reentrant: a block that is collected while its own thread holds the lock only queues its memory (`_give_back`).
+_lock = threading.Lock()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+def size_class(nbytes: int) -> int:
+    """The bytes that a block of `nbytes` takes: a multiple of 64, at most an eighth more beyond the first 64."""
+    shift = max(ALIGNMENT.bit_length() - 1, nbytes.bit_length() - 1 - _CLASSES_LOG2)
+    return max(-(-nbytes >> shift) << shift, ALIGNMENT)
+
+
+class _Extent:
+    """Memory for one block of a size class; a large one starts at a huge page, which NumPy asks the system for."""
+
+    __slots__ = ("address", "memory", "offset", "size")
+
+    def __init__(self, size: int) -> None:
+        alignment = _HUGE_PAGE if size >= _HUGE_BLOCK else ALIGNMENT
+        self.memory: npt.NDArray[np.uint8] = np.empty(size + alignment, np.uint8)
+        start: int = self.memory.__array_interface__["data"][0]
+        self.offset = -start % alignment
+        self.address = start + self.offset
+        self.size = size
+
+    def references(self) -> int:
+        return sys.getrefcount(self.memory)
+
+
+_UNVIEWED: Final = _Extent(ALIGNMENT).references()
+
+
+def default_cache_bytes() -> int:
+    """How much freed memory is kept: `POOT_CACHE_BYTES`, or a quarter of the machine's memory up to 2 GiB."""
+    text = os.environ.get("POOT_CACHE_BYTES", "").strip()
+    if not text:
+        return min(_physical_bytes() // 4, _CACHE_CAP)
+    if not text.isascii() or not text.isdigit():
+        raise ArgumentError(what="POOT_CACHE_BYTES", actual=text, expected="a number of bytes, 0 or more")
+    return int(text)
+
+
+def _physical_bytes() -> int:
+    if sys.platform == "win32":
+        kibibytes = ctypes.c_uint64()
+        ctypes.windll.kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kibibytes))
+        return kibibytes.value << 10
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatistics:
+    """What an allocator has done: bytes in use, kept, and most ever in use, all counted in size classes.
+
+    `blocks` are in use now; of all `allocations` so far, `reused` were served from the cache.
+    """
+
+    allocated_bytes: int
+    cached_bytes: int
+    peak_bytes: int
+    blocks: int
+    allocations: int
+    reused: int
+
+
+class Block:
+    """`nbytes` bytes at `address`, a multiple of 64, until it is freed or the last reference to it goes.
+
+    After that `alive` is false, and its address and views raise `DeviceError`.
+    """
+
+    __slots__ = ("_allocator", "_cell", "nbytes")
+
+    def __init__(self, allocator: Allocator, extent: _Extent, nbytes: int) -> None:
+        self._allocator = allocator
+        self._cell = [extent]  # popped once: of two threads that free the block, one finds it empty
+        self.nbytes: Final = nbytes
+
+    @property
+    def alive(self) -> bool:
+        return bool(self._cell)
+
+    @property
+    def address(self) -> int:
+        return self._extent().address
+
+    def _extent(self) -> _Extent:
+        try:
+            return self._cell[0]
+        except IndexError:
+            raise DeviceError(
+                device="cpu", message=f"a block of {self.nbytes} bytes is used after it was freed"
+            ) from None
+
+    def view(self, dtype: npt.DTypeLike, shape: int | Sequence[int], offset: int = 0) -> npt.NDArray[Any]:
+        """A C-contiguous array over the block from byte `offset` on, without a copy; it keeps the memory alive.
+
+        `ArgumentError` if it does not fit into the block.
+        """
+        extent = self._extent()
+        dimensions = (shape,) if isinstance(shape, int) else tuple(shape)
+        kind = np.dtype(dtype)
+        end = offset + kind.itemsize * math.prod(dimensions)
+        if not 0 <= offset <= end <= self.nbytes:
+            expected = f"bytes within the {self.nbytes} of the block"
+            raise ArgumentError(what="view", actual=f"bytes {offset} to {end}", expected=expected)
+        return np.ndarray(dimensions, kind, extent.memory, extent.offset + offset)
+
+    def free(self) -> None:
+        """The same as `Allocator.free` of the allocator that the block came from."""
+        self._allocator.free(self)
+
+    def __del__(self) -> None:
+        if self._cell:
+            self._allocator._give_back(self._cell.pop())  # pyright: ignore[reportPrivateUsage]
+
+
+class Allocator:
+    """Blocks of host memory; any thread may allocate and free.
+
+    Up to `cache_bytes` of freed memory (None: `default_cache_bytes`) are kept, and the least recently freed goes first.
+    """
+
+    __slots__ = (
+        "_allocated",
+        "_allocations",
+        "_blocks",
+        "_cached",
+        "_free",
+        "_oldest",
+        "_peak",
+        "_queue",
+        "_reused",
+        "cache_bytes",
+    )
+
+    def __init__(self, cache_bytes: int | None = None) -> None:
+        self.cache_bytes: Final = default_cache_bytes() if cache_bytes is None else cache_bytes
+        self._free: dict[int, deque[_Extent]] = {}  # by size, the least recently freed on the left
+        self._oldest: OrderedDict[_Extent, None] = OrderedDict()  # the same extents, in the order of their freeing
+        self._queue: deque[_Extent] = deque()  # freed, and not yet looked at
+        self._allocated = self._cached = self._peak = self._blocks = self._allocations = self._reused = 0
+
+    def allocate(self, nbytes: int) -> Block:
+        """A block of `nbytes` (0 or more) bytes with undefined content.
+
+        `AllocationError` if the system has no memory left even when nothing is cached any more.
+        """
+        if nbytes < 0:
+            raise ArgumentError(what="nbytes", actual=nbytes, expected="0 or more")
+        try:
+            return Block(self, self._take(nbytes), nbytes)
+        except MemoryError:
+            self.trim()
+        try:
+            return Block(self, self._take(nbytes), nbytes)
+        except MemoryError as error:
+            in_use = self.statistics().allocated_bytes
+            message = f"out of memory with {in_use} bytes in use"
+            raise AllocationError(nbytes=nbytes, device="cpu", message=message) from error
+
+    def _take(self, nbytes: int) -> _Extent:
+        if before_allocate is not None:
+            before_allocate(nbytes)
+        if nbytes > _MAX_BYTES:
+            raise MemoryError
+        size = size_class(nbytes)
+        with _lock:
+            dropped = self._settle()
+            kept = self._free.get(size)
+            if kept:
+                extent = kept.pop()
+                del self._oldest[extent]
+                self._cached -= size
+                self._reused += 1
+                self._count(size)
+                return extent
+        del dropped
+        extent = _Extent(size)
+        with _lock:
+            self._count(size)
+        return extent
+
+    def _count(self, size: int) -> None:
+        self._allocations += 1
+        self._blocks += 1
+        self._allocated += size
+        self._peak = max(self._peak, self._allocated)
+
+    def free(self, block: Block) -> None:
+        """Take a block back.  `DeviceError` if it was freed before, or came from another allocator."""
+        if block._allocator is not self:  # pyright: ignore[reportPrivateUsage]
+            raise DeviceError(device="cpu", message=f"a block of {block.nbytes} bytes belongs to another allocator")
+        try:
+            extent = block._cell.pop()  # pyright: ignore[reportPrivateUsage]
+        except IndexError:
+            raise DeviceError(device="cpu", message=f"a block of {block.nbytes} bytes was freed twice") from None
+        self._give_back(extent)
+
+    def _give_back(self, extent: _Extent) -> None:
+        """Queue freed memory, and look at the queue unless a thread, perhaps this one, is in the allocator already."""
+        self._queue.append(extent)
+        del extent
+        if _lock.acquire(blocking=False):
+            try:
+                dropped = self._settle()
+            finally:
+                _lock.release()
+            del dropped
+
+    def _settle(self) -> list[_Extent]:
+        """Move what is queued to the cache, under the lock; the caller drops the result, slow to free, outside it."""
+        dropped: list[_Extent] = []
+        while self._queue:
+            extent = self._queue.popleft()
+            self._blocks -= 1
+            self._allocated -= extent.size
+            if extent.references() > _UNVIEWED or extent.size > self.cache_bytes:
+                dropped.append(extent)
+                continue
+            self._free.setdefault(extent.size, deque()).append(extent)
+            self._oldest[extent] = None
+            self._cached += extent.size
+        while self._cached > self.cache_bytes:
+            dropped.append(self._evict())
+        return dropped
+
+    def _evict(self) -> _Extent:
+        extent, _ = self._oldest.popitem(last=False)
+        kept = self._free[extent.size]
+        kept.popleft()  # the oldest of all is the oldest of its size
+        if not kept:
+            del self._free[extent.size]
+        self._cached -= extent.size
+        return extent
+
+    def trim(self) -> int:
+        """Give all cached memory back to the system; the number of bytes."""
+        with _lock:
+            dropped = self._settle()
+            before = self._cached
+            while self._oldest:
+                dropped.append(self._evict())
+        del dropped
+        return before
+
+    def statistics(self) -> MemoryStatistics:
+        """The counts at this moment."""
+        with _lock:
+            dropped = self._settle()
+            counts = MemoryStatistics(
+                self._allocated, self._cached, self._peak, self._blocks, self._allocations, self._reused
+            )
+        del dropped
+        return counts
