@@ -12,6 +12,7 @@ instead of used again, so a view that was lent out never changes under its holde
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import os
 import sys
@@ -32,6 +33,9 @@ _HUGE_PAGE: Final = 2 << 20
 _MAX_BYTES: Final = 1 << 47
 _CLASSES_LOG2: Final = 3
 _CACHE_CAP: Final = 2 << 30
+# Freed blocks wait for the next call of the allocator, so that freeing is quick, unless they are large or many.
+_PROMPT_BYTES: Final = 1 << 20
+_QUEUE_LENGTH: Final = 64
 
 before_allocate: Callable[[int], None] | None = None
 """Where set, called with the bytes of each attempt to allocate; its `MemoryError` makes the attempt fail."""
@@ -43,6 +47,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
+@functools.lru_cache(4096)
 def size_class(nbytes: int) -> int:
     """The bytes that a block of `nbytes` takes: a multiple of 64, at most an eighth more beyond the first 64."""
     shift = max(ALIGNMENT.bit_length() - 1, nbytes.bit_length() - 1 - _CLASSES_LOG2)
@@ -205,7 +210,7 @@ class Allocator:
             raise MemoryError
         size = size_class(nbytes)
         with _lock:
-            dropped = self._settle()
+            dropped = self._settle() if self._queue else None
             kept = self._free.get(size)
             if kept:
                 extent = kept.pop()
@@ -237,8 +242,10 @@ class Allocator:
         self._give_back(extent)
 
     def _give_back(self, extent: _Extent) -> None:
-        """Queue freed memory, and look at the queue unless a thread, perhaps this one, is in the allocator already."""
+        """Queue freed memory; where it is much, look at it now, unless a thread, perhaps this one, is in the allocator."""
         self._queue.append(extent)
+        if extent.size < _PROMPT_BYTES and len(self._queue) < _QUEUE_LENGTH:
+            return
         del extent
         if _lock.acquire(blocking=False):
             try:
