@@ -1,0 +1,159 @@
+"""Where an operation goes: into the trace that is being recorded, or to the evaluator of concrete arrays.
+
+`bind` is the one way in which `ops` applies a primitive.  A layer above registers how concrete arrays are computed
+(`register_eager`) and, for every trace that it starts (`tracing`), how arrays from outside become operands of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from poot.errors import BuilderError, ForeignHandleError
+from poot.trace.array import Array, NumpyArray
+from poot.trace.graph import Graph, Literal, Params, ParamValue
+from poot.trace.source import user_location
+from poot.trace.tracer import Tracer
+
+if TYPE_CHECKING:
+    from poot.trace.builder import Builder
+
+#: An operand of a primitive: every array of its exact dtype, Python numbers as literals.
+Operand: TypeAlias = Array | NumpyArray | Literal
+#: Makes an array from outside a trace, concrete or NumPy, an operand of it.
+Capture: TypeAlias = Callable[[Array | NumpyArray], Tracer]
+#: Computes one primitive on concrete arrays.
+Eager: TypeAlias = Callable[[str, Sequence[Operand], Params, tuple[Graph, ...]], tuple[Array, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """One trace, or region of it, that is being recorded."""
+
+    builder: Builder
+    capture: Capture
+
+
+_ACTIVE: ContextVar[TraceContext | None] = ContextVar("poot_trace", default=None)
+_NOWHERE_ELSE = nullcontext()
+_eager: Eager | None = None
+
+
+def active() -> TraceContext | None:
+    """The innermost trace being recorded in this thread, or None."""
+    return _ACTIVE.get()
+
+
+def register_eager(function: Eager | None) -> None:
+    """Set how primitives are computed on concrete arrays outside traces."""
+    global _eager
+    _eager = function
+
+
+def refuse_capture(array: Array | NumpyArray) -> Tracer:
+    """The capture rule of a bare builder: BuilderError."""
+    spec = f"{array.dtype}[{','.join(map(str, array.shape))}]"
+    raise BuilderError(
+        message=f"a concrete array, {spec}, meets a value of a Builder's graph",
+        where=user_location(),
+        remedy="make it a constant: `w = builder.constant(name, spec)`, and bind its value when the graph runs.",
+    )
+
+
+@contextmanager
+def tracing(builder: Builder, capture: Capture = refuse_capture) -> Generator[TraceContext]:
+    """Record every operation of the block, even of concrete arrays alone, with `builder`.
+
+    `capture` is called for each concrete or NumPy array that an operation meets, and is to give the same tracer for the
+    same array; within a region it may give a tracer of the trace around it, which the region's builder takes in.
+    """
+    context = TraceContext(builder, capture)
+    token = _ACTIVE.set(context)
+    try:
+        yield context
+    finally:
+        _ACTIVE.reset(token)
+
+
+def bind(
+    primitive: str, inputs: Sequence[Operand], regions: tuple[Graph, ...] = (), /, **params: ParamValue
+) -> tuple[Array, ...]:
+    """Apply a primitive to operands of exactly equal dtypes; one array an output.
+
+    With a tracer among the inputs, or inside a trace, an equation is recorded; otherwise the registered evaluator
+    computes it.  Raises ForeignHandleError for values of several builders and EscapedTracerError for those of one that
+    has finished.
+    """
+    context = _ACTIVE.get()
+    owner = _owner(inputs, context)
+    if owner is None:
+        if _eager is None:
+            raise BuilderError(
+                message=f"nothing can compute {primitive} on concrete arrays",
+                where=user_location(),
+                remedy="import poot, which brings the evaluator, or record the operation with a Builder.",
+            )
+        return _eager(primitive, inputs, Params(params), regions)
+    capture = context.capture if context is not None and _within(owner, context.builder) else refuse_capture
+    atoms = [item if isinstance(item, (Tracer, Literal)) else capture(item) for item in inputs]
+    return owner.emit(primitive, atoms, Params(params), regions, user_location())
+
+
+def bind1(primitive: str, inputs: Sequence[Operand], regions: tuple[Graph, ...] = (), /, **params: ParamValue) -> Array:
+    """`bind` for a primitive of one output."""
+    return bind(primitive, inputs, regions, **params)[0]
+
+
+def lift(operand: Operand) -> Array:
+    """An operand as an array: a tracer inside a trace, else a concrete array."""
+    if isinstance(operand, Array):
+        return operand
+    context = _ACTIVE.get()
+    if context is not None and not isinstance(operand, Literal):
+        return context.capture(operand)
+    return bind1("broadcast", (operand,), shape=operand.shape, dims=tuple(range(len(operand.shape))))
+
+
+def joined(*operands: object) -> AbstractContextManager[object]:
+    """Record the block, literals and iotas alone included, where `operands` are recorded.
+
+    Inside a trace this changes nothing; a bare builder, which is not active by itself, becomes active.
+    """
+    if _ACTIVE.get() is None:
+        for operand in operands:
+            if isinstance(operand, Tracer):
+                operand.check_alive()
+                return tracing(operand.builder)
+    return _NOWHERE_ELSE
+
+
+def is_traced(*operands: object) -> bool:
+    """Whether `bind` would record an operation on these operands."""
+    return _ACTIVE.get() is not None or any(isinstance(operand, Tracer) for operand in operands)
+
+
+def _owner(inputs: Sequence[Operand], context: TraceContext | None) -> Builder | None:
+    """The builder that records: the innermost of the active one and the tracers', or that of a bare builder alone."""
+    owner = None if context is None else context.builder
+    met: Tracer | None = None
+    for operand in inputs:
+        if not isinstance(operand, Tracer):
+            continue
+        operand.check_alive()
+        if owner is None or _within(operand.builder, owner) or (met is None and not _within(owner, operand.builder)):
+            owner = operand.builder
+        elif not _within(owner, operand.builder):
+            raise ForeignHandleError(what=operand.label.rstrip(","), where=user_location())
+        met = operand
+    return owner
+
+
+def _within(inner: Builder, outer: Builder) -> bool:
+    """Whether `inner` is `outer` or makes a region inside it."""
+    builder: Builder | None = inner
+    while builder is not None and builder is not outer:
+        builder = builder.outer
+    return builder is not None

@@ -1,0 +1,268 @@
+"""Operations on arrays: the array API's names, and NumPy's where they differ.
+
+Every function takes tracers, concrete arrays, NumPy arrays and numbers mixed.  Inside a traced function it records
+primitives; outside it computes at once.  `docs/dtypes.md` gives the promotion of dtypes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from poot.dtypes import bool_, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from poot.errors import FeatureError
+from poot.trace.ops import indexing as indexing
+from poot.trace.ops import linalg, nn
+from poot.trace.ops import numpy_protocol as numpy_protocol
+from poot.trace.ops import update as update
+from poot.trace.ops.creation import (
+    arange,
+    asarray,
+    astype,
+    empty,
+    empty_like,
+    eye,
+    full,
+    full_like,
+    iota,
+    linspace,
+    meshgrid,
+    ones,
+    ones_like,
+    tril,
+    triu,
+    zeros,
+    zeros_like,
+)
+from poot.trace.ops.einsum import einsum
+from poot.trace.ops.elementwise import (
+    abs,
+    add,
+    bitwise_and,
+    bitwise_invert,
+    bitwise_or,
+    bitwise_xor,
+    clip,
+    cos,
+    divide,
+    divmod,
+    equal,
+    erf,
+    exp,
+    floor,
+    floor_divide,
+    greater,
+    greater_equal,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    not_equal,
+    positive,
+    pow,
+    reciprocal,
+    remainder,
+    rsqrt,
+    sin,
+    sqrt,
+    square,
+    subtract,
+    tanh,
+    where,
+)
+from poot.trace.ops.indexing import dynamic_slice, dynamic_update_slice, take, take_along_axis
+from poot.trace.ops.linalg import diagonal, dot, dot_general, matmul, outer, tensordot, trace, vecdot
+from poot.trace.ops.manipulation import (
+    broadcast_arrays,
+    broadcast_to,
+    concat,
+    expand_dims,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    pad,
+    permute_dims,
+    repeat,
+    reshape,
+    roll,
+    split,
+    squeeze,
+    stack,
+    swapaxes,
+    tile,
+    transpose,
+    unstack,
+)
+from poot.trace.ops.reductions import all, any, count_nonzero, max, mean, min, prod, std, sum, var
+
+# Constants and dtypes under the array API's names.
+e = 2.718281828459045
+pi = 3.141592653589793
+inf = float("inf")
+nan = float("nan")
+newaxis = None
+bool = bool_
+int8, int16, int32, int64 = i8, i16, i32, i64
+uint8, uint16, uint32, uint64 = u8, u16, u32, u64
+float32, float64 = f32, f64
+
+# NumPy's names.
+absolute = abs
+amax, amin = max, min
+concatenate = concat
+invert = bitwise_not = bitwise_invert
+mod = remainder
+power = pow
+true_divide = divide
+
+__all__ = [
+    "abs",
+    "absolute",
+    "add",
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "arange",
+    "asarray",
+    "astype",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "bool",
+    "broadcast_arrays",
+    "broadcast_to",
+    "clip",
+    "concat",
+    "concatenate",
+    "cos",
+    "count_nonzero",
+    "diagonal",
+    "divide",
+    "divmod",
+    "dot",
+    "dot_general",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "e",
+    "einsum",
+    "empty",
+    "empty_like",
+    "equal",
+    "erf",
+    "exp",
+    "expand_dims",
+    "eye",
+    "flip",
+    "float32",
+    "float64",
+    "floor",
+    "floor_divide",
+    "full",
+    "full_like",
+    "greater",
+    "greater_equal",
+    "inf",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "invert",
+    "iota",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "linalg",
+    "linspace",
+    "log",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "matmul",
+    "matrix_transpose",
+    "max",
+    "maximum",
+    "mean",
+    "meshgrid",
+    "min",
+    "minimum",
+    "mod",
+    "moveaxis",
+    "multiply",
+    "nan",
+    "negative",
+    "newaxis",
+    "nn",
+    "not_equal",
+    "ones",
+    "ones_like",
+    "outer",
+    "pad",
+    "permute_dims",
+    "pi",
+    "positive",
+    "pow",
+    "power",
+    "prod",
+    "reciprocal",
+    "remainder",
+    "repeat",
+    "reshape",
+    "roll",
+    "rsqrt",
+    "sin",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "subtract",
+    "sum",
+    "swapaxes",
+    "take",
+    "take_along_axis",
+    "tanh",
+    "tensordot",
+    "tile",
+    "trace",
+    "transpose",
+    "tril",
+    "triu",
+    "true_divide",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+    "unstack",
+    "var",
+    "vecdot",
+    "where",
+    "zeros",
+    "zeros_like",
+]
+
+
+if not TYPE_CHECKING:  # type checkers report unknown names themselves
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        near = difflib.get_close_matches(name, __all__, n=1)
+        remedy = f"did you mean `ops.{near[0]}`?" if near else "`dir(ops)` lists what there is."
+        raise FeatureError(feature=f"operation ops.{name}", remedy=remedy)

@@ -1,0 +1,273 @@
+"""Reading by index: `x[…]`, take and the like.
+
+Static ints and slices become slices, reversals and reshapes; integer arrays become gathers.  Negative indices count
+from the end.  What an out-of-range element of an integer array does is `mode`: "fault", the default, raises IndexFault
+when the result is read; "clip" takes the nearest element, "wrap" the index modulo the extent, "fill" gives `fill_value`
+(by default NaN, the least integer, the greatest unsigned one, or True).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from poot.dtypes import DType, bool_, i32
+from poot.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from poot.trace.array import Array, ArrayLike, IndexMode, NumpyArray
+from poot.trace.dispatch import Operand, active, bind1, joined, lift
+from poot.trace.ops import elementwise, manipulation
+from poot.trace.ops.axes import one_axis, static_ints
+from poot.trace.ops.creation import asarray
+from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, parse
+from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, shape_of, strong
+from poot.trace.source import user_location
+from poot.trace.tracer import Tracer
+
+
+def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
+    """`x[key]` with NumPy's rules: ints, slices, None, `...`, integer arrays, and masks whose values are known."""
+    operand = strong(x)
+    with joined(operand):
+        entries = parse(key, operand.shape)
+        part = cut(operand, [entry for entry in entries if not isinstance(entry, NewAxis)])
+        positions = [entry for entry in entries if isinstance(entry, Positions)]
+        if positions:
+            return _look_up(part, entries, positions, mode, fill_value)
+        shape = result_shape(entries)
+        return part if part.shape == shape else bind1("reshape", (part,), shape=shape)
+
+
+def result_shape(entries: Sequence[Entry]) -> tuple[int, ...]:
+    """The extents of the spans and new axes."""
+    shape: list[int] = []
+    for entry in entries:
+        if isinstance(entry, NewAxis):
+            shape.append(1)
+        elif isinstance(entry, Span):
+            shape.append(entry.count)
+    return tuple(shape)
+
+
+# --- spans and positions ----------------------------------------------------------------------------------------------
+
+
+def cut(x: Operand, entries: Sequence[Entry]) -> Array:
+    """The spans and positions of x, every axis kept: a position leaves extent 1, an array leaves the axis whole."""
+    spans = [as_span(entry, extent) for entry, extent in zip(entries, x.shape, strict=True)]
+    starts, steps = tuple(lowest(span) for span in spans), tuple(abs(span.step) for span in spans)
+    limits = tuple(
+        low + step * (span.count - 1) + 1 if span.count else low
+        for low, step, span in zip(starts, steps, spans, strict=True)
+    )
+    result = lift(x)
+    if limits != x.shape or any(starts) or any(step > 1 for step in steps):
+        result = bind1("slice", (result,), start=starts, limit=limits, step=steps)
+    backwards = reversed_axes(spans)
+    return bind1("reverse", (result,), axes=backwards) if backwards else result
+
+
+def as_span(entry: Entry, extent: int) -> Span:
+    """What an entry cuts from an axis before arrays are looked up."""
+    if isinstance(entry, Span):
+        return entry
+    if isinstance(entry, Mask):
+        raise _unknown_mask(entry.array)
+    return Span(entry.index, 1, 1) if isinstance(entry, Position) else Span(0, extent, 1)
+
+
+def lowest(span: Span) -> int:
+    """The least position of a span; 0 of an empty one."""
+    if not span.count:
+        return 0
+    return span.first if span.step > 0 else span.first + span.step * (span.count - 1)
+
+
+def reversed_axes(spans: Sequence[Span]) -> tuple[int, ...]:
+    """The axes along which spans run backwards."""
+    return tuple(axis for axis, span in enumerate(spans) if span.step < 0 and span.count > 1)
+
+
+def _unknown_mask(mask: Array | NumpyArray) -> ConcretizationError:
+    context = active()
+    function = mask.builder.name if isinstance(mask, Tracer) else context.builder.name if context else "the function"
+    return ConcretizationError(
+        what=mask.label if isinstance(mask, Tracer) else f"a bool array of shape {mask.shape},",
+        function=function,
+        use="a bool index, whose result has as many elements as the mask has true ones",
+        where=user_location(),
+        remedy="use `ops.where(mask, x, other)`, or `x.at[mask].set(v)`.",
+    )
+
+
+# --- arrays of positions ----------------------------------------------------------------------------------------------
+
+
+def _look_up(
+    part: Array, entries: Sequence[Entry], positions: list[Positions], mode: IndexMode, fill_value: float | None
+) -> Array:
+    kept = [entry for entry in entries if not isinstance(entry, NewAxis)]
+    axes = tuple(axis for axis, entry in enumerate(kept) if isinstance(entry, Positions))
+    indices = index_operand(positions, tuple(part.shape[axis] for axis in axes), mode)
+    found = gather(part, indices, axes, mode, fill_value)
+    shape, rest = indices.shape[:-1], result_shape(entries)
+    found = manipulation.reshape(found, (*shape, *rest))
+    # NumPy puts the axes of arrays where the arrays and ints stood, or in front where something stood between them.
+    places = [place for place, entry in enumerate(entries) if isinstance(entry, (Position, Positions))]
+    first = places[0] if places[-1] - places[0] == len(places) - 1 else 0
+    order = list(range(len(shape), len(shape) + len(rest)))
+    order[first:first] = range(len(shape))
+    return manipulation.permute_dims(found, order)
+
+
+def index_operand(positions: Sequence[Positions], extents: Sequence[int], mode: IndexMode) -> Array:
+    """The indices of a gather or scatter: arrays broadcast together and stacked on a last axis."""
+    resolved = [_resolved(entry, extent, mode) for entry, extent in zip(positions, extents, strict=True)]
+    shape = broadcast_shapes([array.shape for array in resolved], "index arrays")
+    dtype = common_dtype(*resolved, what="index arrays")
+    if not dtype.is_integer:
+        raise DTypeError(what="index arrays", actual="i64 and u64", expected="one of them", where=user_location())
+    columns = [
+        manipulation.reshape(manipulation.broadcast_to(lift(cast(array, dtype)), shape), (*shape, 1))
+        for array in resolved
+    ]
+    return manipulation.concat(columns, axis=-1)
+
+
+def _resolved(entry: Positions, extent: int, mode: IndexMode) -> Array:
+    """Positions counted from 0, in a dtype that holds the extent."""
+    index = lift(entry.array)
+    if index.dtype.bits < 32:
+        index = lift(cast(index, i32))
+    if entry.resolved or mode == "wrap" or index.dtype.kind == "uint":
+        return index
+    return elementwise.where(index < 0, index + extent, index)
+
+
+def gather(x: Operand, indices: Operand, axes: tuple[int, ...], mode: IndexMode, fill_value: float | None) -> Array:
+    """Windows of x at `indices` on `axes`, the position axes first."""
+    return _gather(x, indices, axes, 0, mode, fill_value)
+
+
+def _gather(
+    x: Operand, indices: Operand, axes: tuple[int, ...], batch: int, mode: IndexMode, fill_value: float | None
+) -> Array:
+    dtype = dtype_of(x)
+    if mode not in ("fault", "clip", "wrap", "fill"):
+        raise ArgumentError(
+            what="mode", actual=mode, expected='"fault", "clip", "wrap" or "fill"', where=user_location()
+        )
+    params: dict[str, Any] = {"axes": axes, "mode": mode}
+    if batch:
+        params["batch"] = batch
+    if mode == "fill":
+        params["fill"] = _fill(dtype) if fill_value is None else fill_value
+    elif fill_value is not None:
+        raise ArgumentError(what="fill_value", actual=fill_value, expected='None but with mode="fill"')
+    return bind1("gather", (x, indices), **params)
+
+
+def _fill(dtype: DType) -> bool | int | float:
+    """What "fill" gives unless told: NaN, the least integer, the greatest unsigned one, or True."""
+    if dtype is bool_:
+        return True
+    if dtype.is_float:
+        return float("nan")
+    return int(dtype.min if dtype.kind == "int" else dtype.max)
+
+
+def take(
+    x: ArrayLike,
+    indices: ArrayLike | Sequence[int],
+    /,
+    axis: int | None = None,
+    *,
+    mode: IndexMode = "fault",
+    fill_value: float | None = None,
+) -> Array:
+    """The elements of x at `indices` along an axis, or of the flattened array for None.
+
+    The shape of `indices` replaces the axis.  Modes are those of `x[…]`; with "clip" a negative index is clipped to 0,
+    as NumPy's take does it.
+    """
+    if axis is None:
+        x, axis = manipulation.reshape(x, (-1,)), 0
+    operand = strong(x)
+    place = one_axis(axis, len(operand.shape), "take")
+    with joined(operand, indices):
+        index = _integers(asarray(indices), "take")
+        column = manipulation.reshape(_from_end(index, operand.shape[place], mode), (*index.shape, 1))
+        found = gather(operand, column, (place,), mode, fill_value)
+        rank = index.ndim
+        order = list(range(rank, rank + len(operand.shape) - 1))
+        order[place:place] = range(rank)
+        return manipulation.permute_dims(found, order)
+
+
+def take_along_axis(
+    x: ArrayLike,
+    indices: ArrayLike,
+    /,
+    axis: int = -1,
+    *,
+    mode: IndexMode = "fault",
+    fill_value: float | None = None,
+) -> Array:
+    """The elements of x at one index each along an axis; the other axes of x and `indices` broadcast together."""
+    operand = strong(x)
+    rank = len(operand.shape)
+    place = one_axis(axis, rank, "take_along_axis")
+    if len(shape_of(indices)) != rank:
+        raise ShapeError(
+            what="take_along_axis: indices", actual=shape_of(indices), expected=f"{rank} axes", where=user_location()
+        )
+    with joined(operand, indices):
+        values = manipulation.moveaxis(lift(operand), place, -1)
+        index = manipulation.moveaxis(_integers(asarray(indices), "take_along_axis"), place, -1)
+        shared = broadcast_shapes([values.shape[:-1], index.shape[:-1]], "take_along_axis")
+        values = manipulation.broadcast_to(values, (*shared, values.shape[-1]))
+        index = manipulation.broadcast_to(_from_end(index, values.shape[-1], mode), (*shared, index.shape[-1]))
+        column = manipulation.expand_dims(index, -1)
+        found = _gather(values, column, (rank - 1,), rank - 1, mode, fill_value)
+        return manipulation.moveaxis(found, -1, place)
+
+
+def _integers(index: Array, what: str) -> Array:
+    if not index.dtype.is_integer:
+        raise DTypeError(what=f"{what}: indices", actual=index.dtype, expected="integers", where=user_location())
+    return index
+
+
+def _from_end(index: Array, extent: int, mode: IndexMode) -> Array:
+    return index if mode == "clip" else _resolved(Positions(index), extent, mode)
+
+
+def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int], /) -> Array:
+    """The part of x of static `sizes` that begins at `starts`, one 0-d integer an axis, which may be traced.
+
+    Starts are moved so that the part lies inside x, as StableHLO specifies it; negative ones do not count from the end.
+    """
+    operand = strong(x)
+    extents = static_ints(sizes, "dynamic_slice: sizes")
+    with joined(operand, *starts):
+        return bind1("dynamic_slice", (operand, *_starts(starts, operand.shape)), sizes=extents)
+
+
+def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[ArrayLike], /) -> Array:
+    """The array with the part that begins at `starts` replaced by `update`; starts are moved as in `dynamic_slice`."""
+    dtype = dtype_of(x)
+    operand = cast(x, dtype)
+    with joined(operand, update, *starts):
+        return bind1("dynamic_update_slice", (operand, cast(update, dtype), *_starts(starts, operand.shape)))
+
+
+def _starts(starts: Sequence[ArrayLike], shape: tuple[int, ...]) -> tuple[Operand, ...]:
+    if len(starts) != len(shape):
+        raise ArgumentError(
+            what="starts", actual=f"{len(starts)} of them", expected=f"{len(shape)}, one an axis", where=user_location()
+        )
+    if not starts:
+        return ()
+    dtype = common_dtype(*starts, what="starts")
+    if not dtype.is_integer:
+        raise DTypeError(what="starts", actual=dtype, expected="integers", where=user_location())
+    return tuple(cast(start, dtype) for start in starts)

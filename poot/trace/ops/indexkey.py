@@ -1,0 +1,201 @@
+"""What stands between the brackets of `x[…]`, made plain: one entry an axis, positions counted from 0.
+
+Static ints and slices are resolved here, so that an int out of range raises IndexFault at once; integer arrays and
+masks are left to `indexing` and `update`.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from poot.dtypes import bool_
+from poot.errors import ArgumentError, ArgumentTypeError, ConcretizationError, IndexFault, ShapeError
+from poot.trace.array import Array, NumpyArray, is_array
+from poot.trace.dispatch import active
+from poot.trace.ops.creation import constant
+from poot.trace.ops.promotion import dtype_of
+from poot.trace.source import user_location
+from poot.trace.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Positions first, first + step … along one axis, `count` of them; step is not 0."""
+
+    first: int
+    count: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One position; the axis goes."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """An array of positions; unless `resolved`, negative ones still count from the end and any may be out of range."""
+
+    array: Array | NumpyArray
+    resolved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A bool array over `rank` axes, whose values are not known while tracing."""
+
+    array: Array | NumpyArray
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewAxis:
+    """`None`: an axis of extent 1."""
+
+
+Entry: TypeAlias = Span | Position | Positions | Mask | NewAxis
+
+
+@dataclass(frozen=True, slots=True)
+class _Static:
+    """A list between the brackets: its values can never change."""
+
+    values: NumpyArray
+
+
+def parse(key: Any, shape: tuple[int, ...]) -> list[Entry]:
+    """The entries of a key for an array of `shape`, with `...` and missing axes written out.
+
+    Raises IndexFault for a static position out of range, ShapeError for too many entries or a mask that does not fit,
+    ArgumentTypeError for what is no index, ConcretizationError for a traced slice bound.
+    """
+    items: list[Any] = list(cast("tuple[Any, ...]", key)) if isinstance(key, tuple) else [key]
+    items = [_Static(_list_values(cast("list[Any]", item))) if isinstance(item, list) else item for item in items]
+    used = sum(_axes_of(item) for item in items)
+    if used > len(shape):
+        raise ShapeError(
+            what="index",
+            actual=shape,
+            expected=f"an array of {used} or more axes, one for each index",
+            where=user_location(),
+        )
+    dots = [place for place, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise ArgumentError(what="index", actual="two `...`", expected="at most one", where=user_location())
+    place = dots[0] if dots else len(items)
+    items[place : place + 1] = [slice(None)] * (len(shape) - used)
+    entries: list[Entry] = []
+    axis = 0
+    for item in items:
+        entries.extend(_entries(item, axis, shape))
+        axis += _axes_of(item)
+    return entries
+
+
+def _list_values(item: list[Any]) -> NumpyArray:
+    try:
+        values = np.asarray(item)
+    except ValueError:
+        values = np.asarray(None)
+    if values.dtype.kind not in "biu" and values.size:
+        raise _no_index("a list of other things")
+    return values if values.dtype.kind == "b" else values.astype(np.int64)
+
+
+def _axes_of(item: object) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    if isinstance(item, _Static):
+        return item.values.ndim if item.values.dtype.kind == "b" else 1
+    if is_array(item) and dtype_of(item, "index") is bool_:
+        return len(item.shape)
+    return 1
+
+
+def _entries(item: Any, axis: int, shape: tuple[int, ...]) -> list[Entry]:
+    if item is None:
+        return [NewAxis()]
+    if isinstance(item, slice):
+        return [_span(cast("slice[Any, Any, Any]", item), shape[axis])]
+    if isinstance(item, _Static):
+        return _static_positions(item.values, axis, shape)
+    if is_array(item):
+        return _array_entries(item, axis, shape)
+    if isinstance(item, (bool, np.bool_)):
+        raise _no_index("a bool")
+    try:
+        index = operator.index(item)
+    except TypeError:
+        raise _no_index(type(item).__name__) from None
+    return [Position(checked(index, axis, shape[axis]))]
+
+
+def checked(index: int, axis: int, extent: int) -> int:
+    """A static position counted from 0; IndexFault where it is out of range."""
+    if not -extent <= index < extent:
+        raise IndexFault(what="index", index=index, axis=axis, extent=extent, where=user_location(), remedy="")
+    return index % extent
+
+
+def _span(item: slice[Any, Any, Any], extent: int) -> Span:
+    for bound in (item.start, item.stop, item.step):
+        if isinstance(bound, Tracer):
+            raise ConcretizationError(
+                what=bound.label,
+                function=bound.builder.name,
+                use="a bound of a slice",
+                where=user_location(),
+                remedy="extents are static; `ops.dynamic_slice(x, starts, sizes)` reads a part of a fixed size.",
+            )
+    try:
+        first, stop, step = item.indices(extent)
+    except TypeError:
+        raise ArgumentTypeError(
+            what="slice", actual=repr(item), expected="ints or None as bounds", where=user_location()
+        ) from None
+    except ValueError:
+        raise ArgumentError(what="step of a slice", actual=0, expected="another int", where=user_location()) from None
+    return Span(first, len(range(first, stop, step)), step)
+
+
+def _array_entries(item: Array | NumpyArray, axis: int, shape: tuple[int, ...]) -> list[Entry]:
+    dtype = dtype_of(item, "index")
+    if dtype.is_integer:
+        return [Positions(item)]
+    if dtype is not bool_:
+        raise _no_index(f"an array of {dtype}")
+    _check_mask(item.shape, axis, shape)
+    if active() is not None or isinstance(item, Tracer) or not item.shape:
+        return [Mask(item, len(item.shape))]
+    return _static_positions(np.asarray(item), axis, shape)
+
+
+def _static_positions(values: NumpyArray, axis: int, shape: tuple[int, ...]) -> list[Entry]:
+    if values.dtype.kind == "b":
+        _check_mask(values.shape, axis, shape)
+        return [Positions(constant(found.astype(np.int32)), resolved=True) for found in np.nonzero(values)]
+    flat = [checked(index, axis, shape[axis]) for index in values.reshape(-1).tolist()]
+    return [Positions(constant(np.array(flat, np.int32).reshape(values.shape)), resolved=True)]
+
+
+def _check_mask(mask: tuple[int, ...], axis: int, shape: tuple[int, ...]) -> None:
+    expected = shape[axis : axis + len(mask)]
+    if mask != expected:
+        raise ShapeError(
+            what="bool index", actual=mask, expected=f"{expected}, the axes that it covers", where=user_location()
+        )
+
+
+def _no_index(actual: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        what="index",
+        actual=actual,
+        expected="ints, slices, None, `...`, or arrays of integers or bools",
+        where=user_location(),
+    )

@@ -1,0 +1,92 @@
+"""NumPy's functions on poot arrays: `np.sum(x)` calls `ops.sum(x)`, `ndarray + x` calls `ops.add`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from poot.errors import ArgumentError, ArgumentTypeError
+from poot.trace.source import user_location
+
+API_VERSIONS = ("2022.12", "2023.12", "2024.12")
+
+_REDUCE = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "all",
+    "logical_or": "any",
+}
+_REMEDY = (
+    "use a function of `poot.ops`, or, outside traced functions, convert the array with np.asarray(x), which reads it "
+    "back."
+)
+
+
+def array_namespace(api_version: str | None = None) -> ModuleType:
+    """The module of the array API's functions, `ops`; ArgumentError for a version of the standard that it lacks."""
+    if api_version is not None and api_version not in API_VERSIONS:
+        raise ArgumentError(
+            what="api_version", actual=api_version, expected="one of " + ", ".join(API_VERSIONS), where=user_location()
+        )
+    return _ops()
+
+
+def numpy_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
+    """`__array_ufunc__`: a ufunc, or the reduction of one, as the function of `ops` of its name."""
+    name = ufunc.__name__
+    what = f"np.{name}" if method == "__call__" else f"np.{name}.{method}"
+    found = name if method == "__call__" else _REDUCE.get(name) if method == "reduce" else None
+    function = _find(_ops(), found)
+    if function is None:
+        raise _unknown(what)
+    allowed = ("axis", "keepdims") if method == "reduce" else ()
+    for option, value in options.items():
+        if option == "out":
+            raise ArgumentTypeError(
+                what=what,
+                actual="out=, or an in-place operator on a NumPy array,",
+                expected="no out=",
+                where=user_location(),
+                remedy="poot arrays are not written into NumPy arrays; write `a = a + x` instead of `a += x`.",
+            )
+        if option not in allowed:
+            raise ArgumentTypeError(
+                what=what, actual=f"{option}={value!r}", expected="array operands alone", where=user_location()
+            )
+    if method == "reduce":
+        options = {"axis": 0, **options}
+    return function(*inputs, **options)
+
+
+def numpy_function(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
+    """`__array_function__`: a NumPy function as the function of `ops` of its name."""
+    module = getattr(function, "__module__", "")
+    namespace: Any = _ops()
+    what = f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
+    for part in module.split(".")[1:]:
+        namespace = _find(namespace, part)
+    found = None if namespace is None else _find(namespace, function.__name__)
+    if found is None:
+        raise _unknown(what)
+    return found(*args, **options)
+
+
+def _ops() -> ModuleType:
+    return importlib.import_module("poot.trace.ops")
+
+
+def _find(namespace: Any, name: str | None) -> Any:
+    """A public name of `ops` or of one of its modules, or None."""
+    return getattr(namespace, name) if name is not None and name in namespace.__all__ else None
+
+
+def _unknown(what: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        what=what, actual="a poot array", expected="NumPy arrays", where=user_location(), remedy=_REMEDY
+    )

@@ -1,0 +1,141 @@
+"""Tracers: the arrays that stand for values while a function is traced or a graph is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from typing_extensions import override
+
+from poot.dtypes import ArraySpec, DType, WeakKind, concrete
+from poot.errors import ConcretizationError, EscapedTracerError, TracerMutationError
+from poot.trace.array import Array, NumpyArray
+from poot.trace.graph import Value
+from poot.trace.source import user_location
+
+if TYPE_CHECKING:
+    from poot.trace.builder import Builder
+
+
+class Tracer(Array):
+    """A value of the graph that `builder` is making.  `id` is its key in `evaluate` and `finish`."""
+
+    __slots__ = ("builder", "name", "value")
+
+    def __init__(self, builder: Builder, value: Value, name: str = "") -> None:
+        self.builder = builder
+        self.value = value
+        self.name = name
+
+    @property
+    @override
+    def spec(self) -> ArraySpec:
+        return self.value.spec
+
+    @property
+    def id(self) -> int:
+        """The value's id in its graph."""
+        return self.value.id
+
+    @property
+    def label(self) -> str:
+        """What messages call this value: its name, or its number in the graph, and its spec."""
+        return f"`{self.name}`, {self.spec}," if self.name else f"%{self.id}, {self.spec},"
+
+    @override
+    def _value(self, use: str) -> NumpyArray:
+        self.check_alive()
+        raise ConcretizationError(
+            what=self.label, function=self.builder.name, use=use, where=user_location(), remedy=_REMEDIES[use]
+        )
+
+    def check_alive(self) -> None:
+        """EscapedTracerError if the trace that made this tracer has ended."""
+        if self.builder.finished:
+            raise EscapedTracerError(what=self.label, function=self.builder.name, where=user_location())
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise TracerMutationError(what=self.label, function=self.builder.name, where=user_location())
+
+    @override
+    def __repr__(self) -> str:
+        return f"Tracer({self.name or f'%{self.id}'}: {self.spec})"
+
+
+class WeakTracer(Array):
+    """A Python int or float passed to a traced function: a 0-d run-time scalar that takes the dtype it meets.
+
+    `kind` is "int*" or "float*".  `materialise(dtype)` gives the tracer of this scalar at one dtype; whoever makes the
+    WeakTracer supplies it as `slot`, and makes one graph input for each dtype it is asked for (the call converts the
+    Python number to each and range-checks it).  Alone it counts as i32 or f32.  Python operators on weak scalars alone
+    give weak scalars, as they would on the numbers themselves; functions of `ops` give ordinary arrays.
+    """
+
+    __slots__ = ("_slot", "function", "kind", "name")
+
+    def __init__(self, kind: WeakKind, slot: Callable[[DType], Array], *, name: str = "", function: str = "") -> None:
+        self.kind: WeakKind = kind
+        self.name = name
+        self.function = function
+        self._slot = slot
+
+    @property
+    @override
+    def spec(self) -> ArraySpec:
+        return ArraySpec(concrete(self.kind), ())
+
+    def materialise(self, dtype: DType) -> Array:
+        """This scalar as a strong 0-d array of `dtype`, which is a float dtype for a "float*"."""
+        return self._slot(dtype)
+
+    @property
+    def label(self) -> str:
+        """What messages call this scalar."""
+        return f"`{self.name}`, a Python number," if self.name else "a result of Python numbers"
+
+    @override
+    def _value(self, use: str) -> NumpyArray:
+        remedy = f'make it static with static_argnames="{self.name}", or ' if self.name else ""
+        raise ConcretizationError(
+            what=self.label, function=self.function, use=use, where=user_location(), remedy=remedy + _REMEDIES[use]
+        )
+
+    @override
+    def __repr__(self) -> str:
+        return f"WeakTracer({self.name or '_'}: {'int' if self.kind == 'int*' else 'float'})"
+
+
+def _stay_weak(operator: str) -> None:
+    """Let `operator` give a weak scalar where all its operands are."""
+    strong: Callable[..., Any] = getattr(Array, operator)
+
+    def weak(self: WeakTracer, *others: Any) -> Any:
+        result = strong(self, *others)
+        if result is NotImplemented or not all(isinstance(other, (WeakTracer, int, float)) for other in others):
+            return result
+        kind: WeakKind = "float*" if result.dtype.is_float else "int*"
+        return WeakTracer(kind, result.__poot_astype__, function=self.function)
+
+    weak.__name__ = weak.__qualname__ = operator
+    setattr(WeakTracer, operator, weak)
+
+
+for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _stay_weak(f"__{_operator}__")
+    _stay_weak(f"__r{_operator}__")
+for _operator in ("neg", "abs"):
+    _stay_weak(f"__{_operator}__")
+
+_USE_OPS = "use the functions of `ops` instead, or return it and convert the result of the call."
+_USE_INT = "a size, axis or position in Python must be a static int; to read an element at a traced index write `x[i]`."
+#: What to do instead, for each use that `Array` asks a value for.
+_REMEDIES = {
+    "a bool": "use `ops.where(condition, a, b)` to choose by element, or `ops.cond` to run one of two branches.",
+    "an int": _USE_INT,
+    "an index": _USE_INT,
+    "a float": _USE_OPS,
+    "a complex number": _USE_OPS,
+    "a Python number": _USE_OPS,
+    "a list": _USE_OPS,
+    "a NumPy array": _USE_OPS,
+}
