@@ -28,6 +28,7 @@ mp.dps = 60
 
 TARGET = Path(__file__).resolve().parent.parent / "poot" / "kernel" / "expand" / "coefficients.py"
 GRID = 24  # grid points for each coefficient of a fit
+REFITTED = 6  # coefficients that are rounded one at a time; the roundings of later ones do not matter
 
 Number = Any  # an mpmath mpf
 Function = Callable[[Number], Number]
@@ -154,7 +155,8 @@ def solve(fit: Fit) -> tuple[list[Number], Number]:
     fixed: list[Number] = []
     while len(fixed) < fit.terms:
         best = exchange(grid, fixed, fit.terms - len(fixed))
-        fixed.append(rounded(best[len(fixed)], fit.bits))
+        upto = len(fixed) + 1 if len(fixed) < REFITTED else fit.terms
+        fixed += [rounded(c, fit.bits) for c in best[len(fixed) : upto]]
     return fixed, max(abs(error) for error in grid.errors(fixed))
 
 
@@ -163,81 +165,103 @@ def solve(fit: Fit) -> tuple[list[Number], Number]:
 LN2 = mp.log(2)
 ROOT_HALF = mp.sqrt(mpf(1) / 2)
 WIDER = 1 + mpf(2) ** -10  # intervals are a little wider than reduction makes them
+TANH_SMALL = mpf(5) / 8
+ERF_SMALL = mpf(7) / 8
+ERF_ONE = {32: mpf(63) / 16, 64: mpf(6)}
+root = mp.sqrt
 
 
-def exponential_fits(bits: int, terms: tuple[int, int]) -> list[Fit]:
-    """For exp, expm1 and exp2, after reduction by powers of two."""
+def exponential_fits(bits: int, terms: tuple[int, int, int, int]) -> list[Fit]:
+    """For exp, expm1 and exp2, after reduction by powers of two, and for the second half of pow."""
     half = LN2 / 2 * WIDER
     return [
         Fit("EXP", "(exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2, relative to exp(r)", bits,
             lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.exp(r), -half, half, terms[0]),
         Fit("EXPM1", "(expm1(r) - r) / r^2 on |r| <= ln(2)/2, relative to expm1(r)", bits,
-            lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.expm1(r), -half, half, terms[0]),
+            lambda r: (mp.expm1(r) - r) / r**2, lambda r: r**2 / mp.expm1(r), -half, half, terms[1]),
         Fit("EXP2", "(2^r - 1) / r on |r| <= 1/2, relative to 2^r", bits,
-            lambda r: mp.expm1(r * LN2) / r, lambda r: r / mp.exp(r * LN2), -mpf(1) / 2, mpf(1) / 2, terms[1]),
+            lambda r: mp.expm1(r * LN2) / r, lambda r: r / mp.exp(r * LN2), -mpf(1) / 2, mpf(1) / 2, terms[2]),
+        Fit("POW_EXP2", "(2^r - 1 - r ln(2)) / r^2 on |r| <= 1/2, relative to 2^r", bits,
+            lambda r: (mp.expm1(r * LN2) - r * LN2) / r**2, lambda r: r**2 / mp.exp(r * LN2),
+            -mpf(1) / 2, mpf(1) / 2, terms[3]),
     ]  # fmt: skip
 
 
-def logarithm_fit(bits: int, terms: int) -> Fit:
-    """For the logarithms, within sqrt(2) of 1."""
+def logarithm_fits(bits: int, terms: tuple[int, int, int]) -> list[Fit]:
+    """For the logarithms, within sqrt(2) of 1, and for the logarithm of two words in pow."""
+    low, high = (ROOT_HALF - 1) * WIDER, (2 * ROOT_HALF - 1) * WIDER
+    top = ((2 * ROOT_HALF - 1) / (2 * ROOT_HALF + 1) * WIDER) ** 2
+    return [
+        Fit("LOG", "(log(1 + f) - f + f^2/2) / f^3 on sqrt(1/2) <= 1 + f <= sqrt(2), relative to log(1 + f)", bits,
+            lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, lambda f: f**3 / mp.log1p(f), low, high, terms[0]),
+        Fit("LOG2", "(log2(1 + f) - f) / f on sqrt(1/2) <= 1 + f <= sqrt(2), relative to log2(1 + f)", bits,
+            lambda f: (mp.log1p(f) / LN2 - f) / f, lambda f: f / mp.log1p(f), low, high, terms[1]),
+        Fit("POW_LOG2", "(log2((1 + s) / (1 - s)) / s - 2/ln(2) (1 + z/3)) / z^2 in z = s^2, |s| <= tanh(ln(2)/4)", bits,
+            lambda z: (2 * mp.atanh(root(z)) / root(z) - 2 * (1 + z / 3)) / LN2 / z**2, lambda z: z**2,
+            mpf(0), top, terms[2]),
+    ]  # fmt: skip
+
+
+def odd(name: str, function: Function, high: Number, bits: int, terms: int) -> Fit:
+    """For an odd function f with f'(0) = 1."""
+    doc = f"({name}(x) - x) / x^3 in z = x^2 on |x| <= {mp.nstr(high, 6)}, relative to {name}(x)"
     return Fit(
-        "LOG", "(log(1 + f) - f + f^2/2) / f^3 on sqrt(1/2) <= 1 + f <= sqrt(2), relative to log(1 + f)", bits,
-        lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, lambda f: f**3 / mp.log1p(f),
-        (ROOT_HALF - 1) * WIDER, (2 * ROOT_HALF - 1) * WIDER, terms,
+        name.upper(), doc, bits,
+        lambda z: (function(root(z)) - root(z)) / root(z) ** 3, lambda z: root(z) ** 3 / function(root(z)),
+        mpf(0), (high * WIDER) ** 2, terms,
     )  # fmt: skip
 
 
-def trigonometric_fits(bits: int, terms: tuple[int, int]) -> list[Fit]:
-    """For sin and cos, after reduction by quarter turns."""
-    high = (mp.pi / 4 * WIDER) ** 2
-    root = mp.sqrt
+def odd_fits(bits: int, terms: tuple[int, ...]) -> list[Fit]:
+    """For sin and tan after reduction by quarter turns, and the hyperbolic and inverse functions near 0."""
+    quarter = mp.pi / 4
     return [
-        Fit("SIN", "(sin(r) - r) / r^3 in z = r^2 on |r| <= pi/4, relative to sin(r)", bits,
-            lambda z: (mp.sin(root(z)) - root(z)) / root(z) ** 3, lambda z: root(z) ** 3 / mp.sin(root(z)),
-            mpf(0), high, terms[0]),
-        Fit("COS", "(cos(r) - 1 + r^2/2) / r^4 in z = r^2 on |r| <= pi/4, relative to cos(r)", bits,
-            lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2, lambda z: z**2 / mp.cos(root(z)), mpf(0), high, terms[1]),
-    ]  # fmt: skip
+        odd("sin", mp.sin, quarter, bits, terms[0]),
+        odd("tan", mp.tan, quarter, bits, terms[1]),
+        odd("tanh", mp.tanh, TANH_SMALL, bits, terms[2]),
+        odd("sinh", mp.sinh, mpf(1), bits, terms[3]),
+        odd("asin", mp.asin, mpf(1) / 2, bits, terms[4]),
+        odd("atan", mp.atan, mpf(1), bits, terms[5]),
+    ]
 
 
-TANH_SMALL = mpf(5) / 8
-ERF_SMALL = mpf(7) / 8
-ERF_ONE = {32: mpf(63) / 16, 64: mpf(6)}  # past these erf rounds to 1
-
-
-def hyperbolic_fit(bits: int, terms: int) -> Fit:
-    """For tanh near 0."""
-    root = mp.sqrt
+def cosine_fit(bits: int, terms: int) -> Fit:
+    """For cos, after reduction by quarter turns."""
     return Fit(
-        "TANH", f"(tanh(x) - x) / x^3 in z = x^2 on |x| <= {float(TANH_SMALL)}, relative to tanh(x)", bits,
-        lambda z: (mp.tanh(root(z)) - root(z)) / root(z) ** 3, lambda z: root(z) ** 3 / mp.tanh(root(z)),
-        mpf(0), (TANH_SMALL * WIDER) ** 2, terms,
+        "COS", "(cos(r) - 1 + r^2/2) / r^4 in z = r^2 on |r| <= pi/4, relative to cos(r)", bits,
+        lambda z: (mp.cos(root(z)) - 1 + z / 2) / z**2, lambda z: z**2 / mp.cos(root(z)),
+        mpf(0), (mp.pi / 4 * WIDER) ** 2, terms,
     )  # fmt: skip
 
 
 def error_function_fits(bits: int, terms: tuple[int, int]) -> list[Fit]:
     """For erf near 0 and beyond."""
-    root = mp.sqrt
+    beyond = f"{float(ERF_SMALL)} <= x <= {float(ERF_ONE[bits])}"
     return [
         Fit("ERF_SMALL", f"erf(x) / x - 1 in z = x^2 on |x| <= {float(ERF_SMALL)}, relative to erf(x)", bits,
             lambda z: mp.erf(root(z)) / root(z) - 1, lambda z: root(z) / mp.erf(root(z)),
             mpf(0), (ERF_SMALL * WIDER) ** 2, terms[0]),
-        Fit("ERF_LARGE", f"log(erfc(x)) / x on {float(ERF_SMALL)} <= x <= {float(ERF_ONE[bits])}, for the error of erf",
-            bits, lambda x: mp.log(mp.erfc(x)) / x, lambda x: x * mp.erfc(x) / mp.erf(x),
+        Fit("ERF_LARGE", f"log(erfc(x)) / x on {beyond}, for the error of erf", bits,
+            lambda x: mp.log(mp.erfc(x)) / x, lambda x: x * mp.erfc(x) / mp.erf(x),
             ERF_SMALL / WIDER, ERF_ONE[bits] * WIDER, terms[1]),
     ]  # fmt: skip
 
 
 def fits() -> list[tuple[str, Fit]]:
     """Every fit, with the name that it gets in the file."""
-    single = [
-        *exponential_fits(32, (5, 6)),
-        logarithm_fit(32, 8),
-        *trigonometric_fits(32, (3, 3)),
-        hyperbolic_fit(32, 5),
+    every = [
+        *exponential_fits(32, (5, 5, 6, 5)),
+        *logarithm_fits(32, (8, 10, 3)),
+        *odd_fits(32, (3, 6, 5, 4, 5, 9)),
+        cosine_fit(32, 3),
         *error_function_fits(32, (6, 6)),
+        *exponential_fits(64, (10, 11, 12, 11)),
+        *logarithm_fits(64, (19, 21, 7)),
+        *odd_fits(64, (6, 14, 11, 8, 12, 21)),
+        cosine_fit(64, 6),
+        *error_function_fits(64, (12, 18)),
     ]
-    return [(f"{fit.name}_F{fit.bits}", fit) for fit in single]
+    return [(f"{fit.name}_F{fit.bits}", fit) for fit in every]
 
 
 # --- other constants ------------------------------------------------------------------------------------------------
@@ -254,9 +278,21 @@ def split(value: Number, ulps: Sequence[int], bits: int) -> list[Number]:
 
 def splits() -> list[tuple[str, str, list[Number]]]:
     """Constants in parts, with names and descriptions."""
+    turn = mp.pi / 2
+    k = 2 / LN2
     return [
         ("LN2_F32", "ln(2): the first part times |n| < 2^9 is exact", split(LN2, (-15,), 32)),
-        ("PI_2_F32", "pi/2: the first three parts times n <= 2^11 are exact", split(mp.pi / 2, (-12, -24, -37), 32)),
+        ("LN2_F64", "ln(2): the first part times |n| < 2^12 is exact", split(LN2, (-41,), 64)),
+        ("PI_2_F32", "pi/2: the first three parts times n <= 2^11 are exact", split(turn, (-12, -24, -37), 32)),
+        ("PI_2_F64", "pi/2: the first three parts times n <= 2^20 are exact", split(turn, (-32, -53, -85), 64)),
+        ("POW_K_F32", "2/ln(2): the first part has half the format's bits", split(k, (-10,), 32)),
+        ("POW_K_F64", "2/ln(2): the first part has half the format's bits", split(k, (-24,), 64)),
+        ("POW_K3_F32", "2/(3 ln(2)): the first part has half the format's bits", split(k / 3, (-12,), 32)),
+        ("POW_K3_F64", "2/(3 ln(2)): the first part has half the format's bits", split(k / 3, (-26,), 64)),
+        ("POW_LN2_F32", "ln(2): the first part has half the format's bits", split(LN2, (-12,), 32)),
+        ("POW_LN2_F64", "ln(2): the first part has half the format's bits", split(LN2, (-26,), 64)),
+        ("PI_PARTS_F32", "pi, and what its rounding to the format leaves", split(mp.pi, (-22,), 32)),
+        ("PI_PARTS_F64", "pi, and what its rounding to the format leaves", split(mp.pi, (-51,), 64)),
     ]
 
 
@@ -295,10 +331,11 @@ def generate() -> str:
         ("TANH_SMALL", "below this tanh is a polynomial", TANH_SMALL),
         ("ERF_SMALL", "below this erf is a polynomial", ERF_SMALL),
         ("ERF_ONE_F32", "from here on erf rounds to 1", ERF_ONE[32]),
+        ("ERF_ONE_F64", "from here on erf rounds to 1", ERF_ONE[64]),
     ):
         parts.append(f"#: {doc}.\n{name} = {float(value)!r}\n\n")
-    mp.dps, saved = 420, mp.dps
-    for name, words, width in (("TWO_OVER_PI_F32", 7, 32),):
+    mp.dps, saved = 400, mp.dps
+    for name, words, width in (("TWO_OVER_PI_F32", 7, 32), ("TWO_OVER_PI_F64", 19, 64)):
         texts = [f"0x{word:0{width // 4}X}" for word in two_over_pi(words, width)]
         parts.append(f"#: 2/pi as a binary fraction, {width} bits a word.\n{name} = {tuple_text(texts)}\n")
     mp.dps = saved

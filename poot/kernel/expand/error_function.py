@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poot.dtypes import DType, f32
+from poot.dtypes import DType, f32, f64
 from poot.kernel.expand import coefficients as c
 from poot.kernel.expand.exponential import EXPONENTIAL, reduced
 from poot.kernel.expand.formats import integer_bits, magnitude_bits, power_of_two, sign_bits, with_sign_bits
@@ -11,6 +11,7 @@ from poot.kernel.expand.value import Value, polynomial
 #: Coefficients near 0 and beyond, and where erf rounds to 1.
 ERF: dict[DType, tuple[tuple[float, ...], tuple[float, ...], float]] = {
     f32: (c.ERF_SMALL_F32, c.ERF_LARGE_F32, c.ERF_ONE_F32),
+    f64: (c.ERF_SMALL_F64, c.ERF_LARGE_F64, c.ERF_ONE_F64),
 }
 
 

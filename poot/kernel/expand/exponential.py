@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from poot.dtypes import DType, f32
+from poot.dtypes import DType, f32, f64
 from poot.kernel.expand import coefficients as c
 from poot.kernel.expand.formats import format_of, integer_bits, power_of_two, scaled
 from poot.kernel.expand.value import Value, polynomial
 
 LOG2_E = 1.4426950408889634
-LOG10_2 = 0.30102999566398120
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,7 @@ class Exponential:
 
 EXPONENTIAL: dict[DType, Exponential] = {
     f32: Exponential(-104.0, 89.0, -18.0, c.LN2_F32, c.EXP_F32, c.EXPM1_F32, c.EXP2_F32),
+    f64: Exponential(-746.0, 710.0, -38.0, c.LN2_F64, c.EXP_F64, c.EXPM1_F64, c.EXP2_F64),
 }
 
 
@@ -89,15 +89,17 @@ def expm1(x: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Logarithm:
-    """What log needs of a format: sqrt(1/2) as bits, coefficients, ln 2 in parts."""
+    """What the logarithms need of a format: sqrt(1/2) as bits, coefficients, ln 2 in parts."""
 
     root_half: int
     log: tuple[float, ...]
+    log2: tuple[float, ...]
     ln2: tuple[float, ...]
 
 
 LOGARITHM: dict[DType, Logarithm] = {
-    f32: Logarithm(0x3F3504F3, c.LOG_F32, c.LN2_F32),
+    f32: Logarithm(0x3F3504F3, c.LOG_F32, c.LOG2_F32, c.LN2_F32),
+    f64: Logarithm(0x3FE6A09E667F3BCD, c.LOG_F64, c.LOG2_F64, c.LN2_F64),
 }
 
 
@@ -125,9 +127,34 @@ def special_log(x: Value, result: Value) -> Value:
 
 def log(x: Value) -> Value:
     """The natural logarithm, e ln 2 + log(1 + f)."""
-    data = LOGARITHM[x.dtype]
+    e, m = decomposed(x)
+    return special_log(x, natural(e, (m - 1.0).let("f")))
+
+
+def natural(e: Value, f: Value) -> Value:
+    """Return e ln 2 + log(1 + f), for a whole e and sqrt(1/2) <= 1 + f <= sqrt(2)."""
+    data = LOGARITHM[f.dtype]
+    p = f * f * (f * polynomial(f, data.log) - 0.5) + e * data.ln2[1]
+    return e * data.ln2[0] + (p + f)
+
+
+def log2(x: Value) -> Value:
+    """The binary logarithm, e + log2(1 + f); exact at powers of two."""
     e, m = decomposed(x)
     f = (m - 1.0).let("f")
-    square = (f * f).let("square")
-    p = square * (f * polynomial(f, data.log) - 0.5) + e * data.ln2[1]
-    return special_log(x, e * data.ln2[0] + (p + f))
+    return special_log(x, e + (polynomial(f, LOGARITHM[x.dtype].log2) * f + f))
+
+
+def log1p(x: Value) -> Value:
+    """The logarithm of 1 + x, whose exponent e gives f = x 2^-e + (2^-e - 1) with one rounding, none where e is 0.
+
+    Where x is so large that 2^-e is subnormal, f comes from the rounded 1 + x; small x stay themselves.
+    """
+    form = format_of(x.dtype)
+    total = (1.0 + x).let("total")
+    large = total > 2.0 ** (form.bias - 7)
+    e, m = decomposed(total)
+    shrink = power_of_two(integer_bits(-e), x.dtype).let("shrink")
+    f = large.select(m - 1.0, x * shrink + (shrink - 1.0))
+    result = special_log(total, natural(e, f.let("f")))
+    return (x.op("abs") < 2.0 ** -(form.mantissa + 2)).select(x, result)

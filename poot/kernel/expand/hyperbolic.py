@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from poot.dtypes import DType, f32
+from poot.dtypes import DType, f32, f64
 from poot.kernel.expand import coefficients as c
 from poot.kernel.expand.exponential import EXPONENTIAL, LOG2_E
 from poot.kernel.expand.formats import integer_bits, magnitude_bits, power_of_two, sign_bits, with_sign_bits
 from poot.kernel.expand.value import Value, polynomial
 
 #: Coefficients near 0, and where tanh rounds to 1.
-TANH: dict[DType, tuple[tuple[float, ...], float]] = {f32: (c.TANH_F32, 10.0)}
+TANH: dict[DType, tuple[tuple[float, ...], float]] = {f32: (c.TANH_F32, 10.0), f64: (c.TANH_F64, 20.0)}
 
 
 def tanh(x: Value) -> Value:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from poot.dtypes import DType, f32
+from poot.dtypes import DType, f32, f64
 from poot.kernel.expand import coefficients as c
 from poot.kernel.expand.formats import format_of, integer_bits, magnitude_bits, power_of_two, sign_bits
 from poot.kernel.expand.integer import mulhi
@@ -27,10 +27,12 @@ class Trigonometric:
     two_over_pi: tuple[int, ...]
     sin: tuple[float, ...]
     cos: tuple[float, ...]
+    tan: tuple[float, ...]
 
 
 TRIGONOMETRIC: dict[DType, Trigonometric] = {
-    f32: Trigonometric(3216.0, c.PI_2_F32, c.TWO_OVER_PI_F32, c.SIN_F32, c.COS_F32),
+    f32: Trigonometric(3216.0, c.PI_2_F32, c.TWO_OVER_PI_F32, c.SIN_F32, c.COS_F32, c.TAN_F32),
+    f64: Trigonometric(1647099.0, c.PI_2_F64, c.TWO_OVER_PI_F64, c.SIN_F64, c.COS_F64, c.TAN_F64),
 }
 
 #: pi/4 as a fraction of 64 bits.
@@ -131,3 +133,13 @@ def cos(x: Value) -> Value:
     value = (quarters & 1).ne(0).select(sine, cosine)
     flip = ((quarters + 1) << (form.bits - 2)).bits(form.unsigned) & form.sign
     return (value.bits(form.unsigned) ^ flip).bits(x.dtype)
+
+
+def tan(x: Value) -> Value:
+    """The tangent, odd in its bits: tan(r) after an even number of quarter turns, else -1 / tan(r)."""
+    form = format_of(x.dtype)
+    r, quarters = reduced(x)
+    z = (r * r).let("z")
+    near = (polynomial(z, TRIGONOMETRIC[x.dtype].tan) * (z * r) + r).let("near")
+    value = (quarters & 1).ne(0).select(-1.0 / near, near)
+    return (value.bits(form.unsigned) ^ sign_bits(x)).bits(x.dtype)
