@@ -125,22 +125,65 @@ def _power(a: Array, b: Array) -> Array:
     return result
 
 
+def _sign(x: Array) -> Array:
+    return np.where(x == 0, x, np.sign(x)) if x.dtype.kind == "f" else np.sign(x)
+
+
+def _unsigned(x: Array) -> Array:
+    return x.view(f"u{x.dtype.itemsize}")
+
+
+def _count_bits(x: Array) -> Array:
+    return np.bitwise_count(_unsigned(x)).astype(x.dtype)
+
+
+def _count_leading_zeros(x: Array) -> Array:
+    bits, width = _unsigned(x).copy(), 8 * x.dtype.itemsize
+    distance = 1
+    while distance < width:
+        bits |= bits >> np.array(distance, bits.dtype)
+        distance *= 2
+    return (width - np.bitwise_count(bits)).astype(x.dtype)
+
+
+def _shift(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+    """A shift by a count read as unsigned; past the width it gives 0, or the sign to the right of a signed integer."""
+
+    def shift(x: Array, count: Array) -> Array:
+        width = 8 * x.dtype.itemsize
+        past = _unsigned(count) >= width
+        shifted = function(x, np.where(past, 0, count).astype(count.dtype))
+        if function is np.right_shift and x.dtype.kind == "i":
+            return np.where(past, np.where(x < 0, -1, 0), shifted).astype(x.dtype)
+        return np.where(past, np.zeros_like(x), shifted)
+
+    return shift
+
+
 # --- arithmetic -----------------------------------------------------------------------------------------------------
 
 _map("neg", 1, NUMBERS, np.negative, "-a; integers wrap")
 _map("abs", 1, NUMBERS, np.abs, "|a|; the least integer stays as it is")
+_map("sign", 1, NUMBERS, _sign, "-1, 0 or 1 as a is below, at or above 0; zeros and NaN stay as they are")
 _map("sqrt", 1, FLOATS, np.sqrt, "square root; NaN below zero")
 _map("rsqrt", 1, FLOATS, _rsqrt, "1 / sqrt(a)", ulps=2.0)
 _map("recip", 1, FLOATS, np.reciprocal, "1 / a")
 _map("exp", 1, FLOATS, np.exp, "e to the a", ulps=2.0)
 _map("log", 1, FLOATS, np.log, "natural logarithm; NaN below zero, -inf at it", ulps=2.0)
+_map("expm1", 1, FLOATS, np.expm1, "e to the a, less 1, accurate near 0", ulps=2.0)
+_map("log1p", 1, FLOATS, np.log1p, "natural logarithm of 1 + a, accurate near 0", ulps=2.0)
 _map("sin", 1, FLOATS, np.sin, "sine of a in radians", ulps=2.0)
 _map("cos", 1, FLOATS, np.cos, "cosine of a in radians", ulps=2.0)
 _map("tanh", 1, FLOATS, np.tanh, "hyperbolic tangent", ulps=2.0)
 _map("erf", 1, FLOATS, _error_function, "the error function", ulps=2.0)
 _map("floor", 1, FLOATS, np.floor, "the greatest integer not above a")
+_map("ceil", 1, FLOATS, np.ceil, "the least integer not below a")
+_map("round", 1, FLOATS, np.rint, "the nearest integer, the even one of two")
+_map("trunc", 1, FLOATS, np.trunc, "a without its fraction")
 _map("is_finite", 1, FLOATS, np.isfinite, "whether a is neither infinite nor NaN", result=bool_)
 _map("not", 1, _BITS, np.invert, "complement of every bit; logical on bools")
+_map("popcount", 1, INTEGERS, _count_bits, "how many bits are set")
+_map("clz", 1, INTEGERS, _count_leading_zeros, "how many zero bits stand before the first that is set; the width for 0")
 
 _map("add", 2, NUMBERS, np.add, "a + b; integers wrap")
 _map("sub", 2, NUMBERS, np.subtract, "a - b; integers wrap")
@@ -164,6 +207,7 @@ _map(
 _map("max", 2, ALL, _extreme(np.maximum, np.logical_and), "the greater; NaN if either is; -0.0 is below +0.0")
 _map("min", 2, ALL, _extreme(np.minimum, np.logical_or), "the lesser; NaN if either is; -0.0 is below +0.0")
 _map("pow", 2, NUMBERS, _power, "a to the b, as C's pow; integers wrap", ulps=2.0)
+_map("atan2", 2, FLOATS, np.arctan2, "the angle in radians of the point with x = b and y = a", ulps=3.0)
 
 
 # --- comparisons and bits -------------------------------------------------------------------------------------------
@@ -178,6 +222,8 @@ _map("ge", 2, ALL, np.greater_equal, "a >= b", result=bool_)
 _map("and", 2, _BITS, np.bitwise_and, "bitwise and; logical on bools")
 _map("or", 2, _BITS, np.bitwise_or, "bitwise or; logical on bools")
 _map("xor", 2, _BITS, np.bitwise_xor, "bitwise exclusive or; logical on bools")
+_map("shift_left", 2, INTEGERS, _shift(np.left_shift), "a << b; 0 where b, read as unsigned, is the width or more")
+_map("shift_right", 2, INTEGERS, _shift(np.right_shift), "a >> b; 0, or the sign, where b is the width or more")
 
 
 # --- select and cast ------------------------------------------------------------------------------------------------
@@ -257,5 +303,39 @@ register(
         _cast,
         Elementwise(lambda k, operands, params, dtype: k.cast(operands[0], dtype)),
         examples=tuple(Example((shape,), Params(dtype=dtype)) for dtype in ALL for shape in ((), (0,), (3, 5))),
+    )
+)
+
+
+def _bitcast_type(specs: tuple[ArraySpec, ...], params: Params, regions: tuple[Graph, ...]) -> tuple[ArraySpec, ...]:
+    rules.arity("bitcast", specs, 1)
+    rules.parameters("bitcast", params, "dtype")
+    rules.no_regions("bitcast", regions)
+    rules.admit("bitcast", specs[0], NUMBERS)
+    same_width = [dtype for dtype in NUMBERS if dtype.bits == specs[0].dtype.bits]
+    return (ArraySpec(rules.dtype_param("bitcast", params, same_width), specs[0].shape),)
+
+
+def _bitcast(call: OracleCall, x: Array) -> Array:
+    return np.ascontiguousarray(x).reshape(x.shape).view(call.outputs[0].dtype.dtype)
+
+
+register(
+    Primitive(
+        "bitcast",
+        "map",
+        "the same bits as another dtype of the same width",
+        _bitcast_type,
+        _bitcast,
+        Elementwise(lambda k, operands, params, dtype: k.bitcast(operands[0], dtype)),
+        NUMBERS,
+        examples=tuple(
+            Example((shape,), Params(dtype=target), dtypes=(source,))
+            for source in NUMBERS
+            for target in NUMBERS
+            if source.bits == target.bits
+            for shape in ((), (3, 5))
+        ),
+        stored=True,
     )
 )
