@@ -26,8 +26,8 @@ Role = Literal["constant", "input", "state", "output", "scratch"]
 class Slot:
     """One buffer of a program: where a value lives while a step runs.
 
-    `constant`, `input` and `state` slots are bound by name; `output` slots are fresh for each jit-style call, and stable
-    for a recorded entry; `scratch` slots are byte ranges of one arena, placed by `offset` and reused over time.
+    `constant`, `input` and `state` slots are bound by name; `output` slots are fresh for each jit-style call, and
+    stable for a recorded entry; `scratch` slots are byte ranges of one arena, placed by `offset` and reused over time.
     A `state` slot holds the value before the step; what replaces it stands in `Program.updates`.
     """
 
@@ -43,7 +43,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The slots of a program and its arena.  `liveness_bound` is the least arena any order of these steps could have."""
+    """The slots of a program and its arena.
+
+    `liveness_bound` is the most bytes of scratch that are live at one step: no placement could take less.
+    """
 
     slots: tuple[Slot, ...]
     arena_bytes: int
@@ -66,7 +69,8 @@ class Launch:
     """One kernel on a grid of whole work-groups.
 
     `bindings` follow the kernel's buffer parameters; planner kernels bake extents and have no run-time scalars.
-    `equations` are the indices of the graph's equations that it computes; `where` is the line that faults name.
+    `equations` are the indices of the planned graph's equations that it computes, one that can fault first; `where` is
+    the line that faults name.
     """
 
     kernel: int
@@ -125,22 +129,37 @@ class EquationPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Removed:
+    """An equation that a pass left out, by its number before the pass."""
+
+    equation: int
+    fate: Fate
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PassRecord:
-    """What one pass did and declined, with sizes before and after."""
+    """What one pass did and declined, with sizes before and after.
+
+    `origins` gives for each equation after the pass the number of the one before it that it stems from.
+    """
 
     name: str
     equations_before: int
     equations_after: int
     notes: tuple[str, ...] = ()
     declined: tuple[str, ...] = ()
+    origins: tuple[int, ...] = ()
+    removed: tuple[Removed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """A planned graph.  `graph` is as the caller gave it, `planned` as the passes left it.
 
-    `outputs` are the slots of the graph's outputs in order; `updates` pairs a state's name with the slot that holds its
-    next value (which a step commits only if the fault record is clear).  `contract` allows a*b+c to become fma.
+    `equation_plans` has one entry an equation of `graph`.  `outputs` are the slots of the graph's outputs in order;
+    `updates` pairs a state's name with the slot that holds its next value (which a step commits only if the fault
+    record is clear).  `contract` allows a*b+c to become fma.
     """
 
     graph: Graph

@@ -1,0 +1,87 @@
+"""What the planner assumes of a target: work-group widths, and the costs that decide what is fused and how.
+
+Costs are in scalar operations of a busy device; they only have to rank alternatives.  Measured costs would live in a
+table keyed by `target.fingerprint`, never in Target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poot.dtypes import DType
+from poot.target import Target
+
+#: Scalar operations that one element of a primitive costs; 1 where nothing is said.
+_WEIGHTS: dict[str, int] = {
+    "exp": 16,
+    "expm1": 20,
+    "log": 16,
+    "log1p": 20,
+    "sin": 24,
+    "cos": 24,
+    "tanh": 20,
+    "erf": 20,
+    "pow": 40,
+    "atan2": 40,
+    "div": 4,
+    "sqrt": 4,
+    "rsqrt": 6,
+    "recip": 4,
+    "floor_div": 8,
+    "rem": 8,
+}
+
+#: Values at least this dear are kept for a second pass over a row rather than computed again.
+DEAR = 8
+
+
+def weight(primitive: str) -> int:
+    """Scalar operations that one element of a MAP costs."""
+    return _WEIGHTS.get(primitive, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The figures of one kind of device.
+
+    `lanes`: threads of a pointwise work-group.  `row_lanes`: threads that share a row.  `launch`: what starting a
+    kernel costs.  `group_weight`: the most operations an element of one kernel may take.  `group_equations`: the most
+    equations of one kernel.  `row_cache`: bytes of a row's values that a work-group may keep.  `parallel`: work-groups
+    that keep the device busy.  `tile_rows`, `tile_lanes`: the register tile of a contraction.
+    """
+
+    lanes: int
+    row_lanes: int
+    launch: int
+    group_weight: int
+    group_equations: int
+    row_cache: int
+    parallel: int
+    tile_rows: int
+    tile_lanes: int
+
+    def width(self, dtype: DType) -> int:
+        """Threads of a pointwise work-group for elements of a dtype."""
+        return self.lanes // 2 if dtype.bits > 32 else self.lanes
+
+
+_CPU = Costs(64, 64, 1 << 17, 4096, 512, 1 << 16, 8, 4, 64)
+_GPU = Costs(256, 256, 1 << 22, 4096, 512, 1 << 14, 512, 8, 64)
+_BY_BACKEND = {"cpu": _CPU, "interpret": _CPU}
+
+
+def costs(target: Target) -> Costs:
+    """The figures for a target."""
+    return _BY_BACKEND.get(target.backend, _GPU)
+
+
+#: Rows at most this long are reduced by one thread each.
+SHORT_ROW = 32
+
+#: Reductions of at least this many elements into few results go through partial results.
+LONG = 1 << 16
+
+
+def splits(figures: Costs, rows: int, length: int) -> bool:
+    """Whether a reduction keeps too little of the device busy when each row is one work-group."""
+    return length >= LONG and rows < figures.parallel

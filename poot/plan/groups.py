@@ -1,0 +1,129 @@
+"""Groups: equations that become one kernel, and the index forms at which each value is read inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal
+
+from poot.plan.indexing import Affine, Axis, Indices, Quotient, dense, expand, flatten
+from poot.trace.graph import Equation, Value
+
+GroupKind = Literal["map", "reduce", "contract", "single"]
+
+#: Where a value is read inside a group; None: at indices that are not known, or too many.
+Places = list[Indices] | None
+
+_MOST_PLACES = 4
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One kernel in the making.
+
+    `parallel` are the loop axes whose threads are independent, in row-major order of the first output; `reduced` the
+    forms that run through the reduced (or contracted) axes, outermost first.  `members` are equation numbers,
+    `outputs` the values that are stored, with the index that each is stored at, `places` where each value is read,
+    `reads` the values read from memory, `checked` those among them read with bounds checks.
+    """
+
+    number: int
+    kind: GroupKind
+    parallel: tuple[Axis, ...] = ()
+    reduced: Indices = ()
+    reduced_shape: tuple[int, ...] = ()
+    members: dict[int, Equation] = field(default_factory=dict[int, Equation])
+    outputs: dict[Value, Indices] = field(default_factory=dict[Value, Indices])
+    places: dict[int, Places] = field(default_factory=dict[int, Places])
+    reads: dict[int, Value] = field(default_factory=dict[int, Value])
+    checked: set[int] = field(default_factory=set[int])
+    imperative: set[int] = field(default_factory=set[int])
+    pinned: list[Indices] = field(default_factory=list[Indices])
+    depth: dict[int, int] = field(default_factory=dict[int, int])
+    weight: int = 0
+    faults: bool = False
+    reductions: list[int] = field(default_factory=list[int])
+    contraction: int = -1
+
+    @property
+    def bindings(self) -> int:
+        return len(self.reads) + len(self.outputs) + len(self.checked)
+
+    def parallel_leaves(self) -> tuple[Axis, ...]:
+        return tuple(leaf for axis in self.parallel for leaf in axis.leaves())
+
+    def reduced_leaves(self) -> tuple[Axis, ...]:
+        return tuple(leaf for form in self.reduced for axis in form.axes for leaf in axis.leaves())
+
+    @property
+    def rows(self) -> int:
+        return prod(axis.extent for axis in self.parallel)
+
+    @property
+    def length(self) -> int:
+        return prod(self.reduced_shape)
+
+    def uses_reduced(self, index: Indices) -> bool:
+        """Whether an index moves along a reduced axis."""
+        reduced = set(self.reduced_leaves())
+        return any(axis in reduced for form in index for axis in expand(form).axes)
+
+    def visits(self, index: Indices) -> int:
+        """How often an element at this index is evaluated."""
+        if not self.reduced or not self.uses_reduced(index):
+            return self.rows
+        return self.rows * self.length
+
+    def covered(self, value: Value, index: Indices) -> tuple[Axis, ...] | None:
+        """The axes over which the index takes every element of a value exactly once, largest stride first."""
+        return dense(flatten(index, value.shape), value.spec.size)
+
+    def stores(self, value: Value, index: Indices) -> bool:
+        """Whether the group makes every element of a value, once a thread or once a row."""
+        axes = self.covered(value, index)
+        if axes is None:
+            return False
+        parallel = set(self.parallel_leaves())
+        return set(axes) == parallel or set(axes) == parallel | set(self.reduced_leaves())
+
+    # --- growth ---
+
+    def read(self, value: Value, places: Places, depth: int, checked: bool = False) -> None:
+        """Note that a value is read at some places."""
+        self.reads.setdefault(value.id, value)
+        if checked:
+            self.checked.add(value.id)
+        self.depth[value.id] = max(depth, self.depth.get(value.id, 0))
+        known = self.places.get(value.id, [])
+        self.places[value.id] = None if known is None or places is None else merge(known, places)
+
+    def take(self, number: int, equation: Equation) -> None:
+        """Make an equation a member: its outputs are no longer read from memory."""
+        self.members[number] = equation
+        for output in equation.outputs:
+            self.reads.pop(output.id, None)
+
+
+def merge(known: Sequence[Indices], more: Iterable[Indices]) -> Places:
+    """Both lists without repetition; None where that is too many."""
+    found = {tuple(map(expand, index)): None for index in known}
+    found.update({tuple(map(expand, index)): None for index in more})
+    return list(found) if len(found) <= _MOST_PLACES else None
+
+
+def known_axes(group: Group, index: Indices) -> bool:
+    """Whether an index is made of the group's own axes, quotients of them included."""
+    own = set(group.parallel_leaves()) | set(group.reduced_leaves())
+
+    def inside(form: Affine) -> bool:
+        for axis in expand(form).axes:
+            source = axis.source
+            if source is None:
+                if axis not in own:
+                    return False
+            elif not isinstance(source, Quotient) or not inside(source.of):
+                return False
+        return True
+
+    return all(map(inside, index))

@@ -1,0 +1,20 @@
+"""The passes of the planner, in the order in which `compile` runs them.
+
+Each takes a graph and gives a graph that means the same to the oracle, with a record of what it did; each can be run
+alone:
+
+    graph, record = CSE.run(graph, target, options)
+"""
+
+from __future__ import annotations
+
+from poot.plan.passes.canonicalise import CANONICALISE
+from poot.plan.passes.cse import CSE
+from poot.plan.passes.dce import DCE
+from poot.plan.passes.inline import INLINE
+from poot.plan.passes.rewrite import Pass, Rewriter
+
+#: What `compile` runs, in order.
+PASSES: tuple[Pass, ...] = (INLINE, CANONICALISE, CSE, DCE)
+
+__all__ = ["CANONICALISE", "CSE", "DCE", "INLINE", "PASSES", "Pass", "Rewriter"]

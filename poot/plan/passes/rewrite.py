@@ -1,0 +1,164 @@
+"""What every pass works with: a pass by name, and a rewriter that makes a new graph equation by equation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from poot.errors import PootError, SourceLocation
+from poot.plan.limits import CompileLimits, CompileOptions
+from poot.plan.program import Fate, PassRecord, Removed
+from poot.target import Target
+from poot.trace.graph import Atom, Equation, Graph, Literal, Params, ParamValue, Value, Variable
+from poot.trace.primitives import effects_of, lookup
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass over immutable graphs.
+
+    `run` gives the graph it leaves, which means the same, and the record of what it did; LimitError where the graph
+    would be past a limit.
+    """
+
+    name: str
+    body: Callable[[Rewriter], None]
+
+    @property
+    def doc(self) -> str:
+        """What the pass does, as its body says."""
+        return self.body.__doc__ or ""
+
+    def run(self, graph: Graph, target: Target, options: CompileOptions) -> tuple[Graph, PassRecord]:
+        rewriter = Rewriter(graph, target, options, self)
+        self.body(rewriter)
+        return rewriter.finish()
+
+
+class Rewriter:
+    """Makes a graph out of another one; `values` maps the ids of the old graph to atoms of the new.
+
+    A pass goes through `graph.equations` and calls, for each, `keep` (with regions rewritten by the same pass), `drop`,
+    or `emit` and `replace`.
+    """
+
+    def __init__(self, graph: Graph, target: Target, options: CompileOptions, running: Pass) -> None:
+        self.graph = graph
+        self.target = target
+        self.options = options
+        self.notes: list[str] = []
+        self._pass = running
+        self._next = 0
+        self._values: dict[int, Atom] = {}
+        self._equations: list[Equation] = []
+        self._origins: list[int] = []
+        self._removed: list[Removed] = []
+        self._current = -1
+        self._constants, self._inputs, self._states = (
+            tuple(Variable(variable.name, self._define(variable.value)) for variable in kind)
+            for kind in (graph.constants, graph.inputs, graph.states)
+        )
+
+    @property
+    def limits(self) -> CompileLimits:
+        return self.options.limits
+
+    def _define(self, old: Value) -> Value:
+        new = old if old.id == self._next else Value(self._next, old.spec)
+        self._next += 1
+        self._values[old.id] = new
+        return new
+
+    # --- atoms ---
+
+    def atom(self, old: Atom) -> Atom:
+        """What an atom of the old graph is in the new one."""
+        return old if isinstance(old, Literal) else self._values[old.id]
+
+    def atoms(self, old: Sequence[Atom]) -> tuple[Atom, ...]:
+        return tuple(map(self.atom, old))
+
+    # --- equations ---
+
+    def keep(self, number: int) -> Equation:
+        """Append an equation of the old graph, its inputs and regions rewritten."""
+        equation = self.graph.equations[number]
+        inputs = self.atoms(equation.inputs)
+        outputs = tuple(map(self._define, equation.outputs))
+        regions = tuple(self._region(region) for region in equation.regions)
+        if inputs != equation.inputs or outputs != equation.outputs or regions != equation.regions:
+            equation = replace(equation, inputs=inputs, outputs=outputs, regions=regions)
+        return self._append(equation, number)
+
+    def _append(self, equation: Equation, number: int) -> Equation:
+        self._equations.append(equation)
+        self._origins.append(number)
+        self.limits.check("max_eqns", len(self._equations))
+        self.limits.check("max_values", self._next)
+        return equation
+
+    def _region(self, region: Graph) -> Graph:
+        inner = Rewriter(region, self.target, self.options, self._pass)
+        self._pass.body(inner)
+        rewritten, record = inner.finish()
+        self.notes += record.notes
+        return rewritten
+
+    def drop(self, number: int, instead: Sequence[Atom], fate: Fate, note: str = "") -> None:
+        """Leave an equation out; `instead`, atoms of the new graph, stand for its outputs (none if they are unused)."""
+        outputs = self.graph.equations[number].outputs
+        self._values.update(zip((output.id for output in outputs), instead, strict=False))
+        self._removed.append(Removed(number, fate, note))
+
+    def emit(
+        self,
+        number: int,
+        primitive: str,
+        inputs: Sequence[Atom],
+        params: dict[str, ParamValue],
+        regions: Sequence[Graph] = (),
+    ) -> tuple[Value, ...]:
+        """Append a new equation that stems from equation `number`; inputs are atoms of the new graph."""
+        where: SourceLocation | None = self.graph.equations[number].where
+        entry = lookup(primitive)
+        try:
+            plain = Params(params)
+            specs = entry.type_rule(tuple(atom.spec for atom in inputs), plain, tuple(regions))
+        except PootError as error:
+            raise error.at(where) from error.__cause__
+        effects = effects_of(entry, plain, regions)
+        outputs = tuple(Value(self._next + place, spec) for place, spec in enumerate(specs))
+        self._next += len(outputs)
+        self._append(Equation(primitive, tuple(inputs), plain, outputs, tuple(regions), effects, where), number)
+        return outputs
+
+    def replace(self, number: int, instead: Sequence[Atom]) -> None:
+        """Let atoms of the new graph stand for the outputs of an old equation."""
+        outputs = self.graph.equations[number].outputs
+        self._values.update(zip((output.id for output in outputs), instead, strict=True))
+
+    # --- the result ---
+
+    def finish(self) -> tuple[Graph, PassRecord]:
+        graph = self.graph
+        rewritten = Graph(
+            self._constants,
+            self._inputs,
+            self._states,
+            tuple(self._equations),
+            self.atoms(graph.outputs),
+            graph.tree,
+            tuple((name, self.atom(atom)) for name, atom in graph.updates),
+            graph.name,
+        )
+        self.limits.check_graph(rewritten)
+        record = PassRecord(
+            self._pass.name,
+            len(graph.equations),
+            len(rewritten.equations),
+            tuple(self.notes),
+            (),
+            tuple(self._origins),
+            tuple(self._removed),
+        )
+        return rewritten, record
