@@ -21,7 +21,7 @@ from poot.backends.device import (
 )
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, DeviceUnavailableError
-from poot.kernel import interpret
+from poot.kernel.interpret.launch import BOUND_SLOTS, Interpreter
 from poot.kernel.ir import FAULT_WORDS
 from poot.target import Target
 
@@ -39,9 +39,10 @@ class HostBuffer:
 
 @dataclass(frozen=True, slots=True)
 class InterpretedKernel:
-    """A prepared kernel; loading takes nothing."""
+    """A kernel translated for the interpreter."""
 
     compiled: CompiledKernel
+    interpreter: Interpreter
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class InterpretDevice:
         """Launches have run when `replay` returns."""
 
     def load(self, compiled: CompiledKernel) -> InterpretedKernel:
-        return InterpretedKernel(compiled)
+        return InterpretedKernel(compiled, Interpreter(compiled.kernel))
 
     def record(
         self,
@@ -123,11 +124,12 @@ class InterpretDevice:
                 size = view.buffer.nbytes - view.offset - offset
                 whole = _bytes(_moved(view, offset), size - size % slot.dtype.itemsize)
                 arguments.append(whole.view(slot.dtype.dtype))
-            else:
+            elif slot.kind in BOUND_SLOTS:
                 arguments.append(value)
         record = None if fault < 0 else _bytes(_at(views, fault), 4 * FAULT_WORDS).view(np.int32)
-        kernel = launch.loaded.compiled.kernel
-        interpret.run(kernel, arguments, groups=launch.groups, fault=record, launch=launch.number)
+        loaded = launch.loaded
+        assert isinstance(loaded, InterpretedKernel)
+        loaded.interpreter.run(arguments, groups=launch.groups, fault=record, launch=launch.number)
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []
