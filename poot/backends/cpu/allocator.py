@@ -242,7 +242,7 @@ class Allocator:
         self._give_back(extent)
 
     def _give_back(self, extent: _Extent) -> None:
-        """Queue freed memory; where it is much, look at it now, unless a thread, perhaps this one, is in the allocator."""
+        """Queue freed memory; where it is much, look at it now, unless a thread (this one?) is in the allocator."""
         self._queue.append(extent)
         if extent.size < _PROMPT_BYTES and len(self._queue) < _QUEUE_LENGTH:
             return

@@ -221,9 +221,11 @@ class Pool:
             if self._run == self._first_run:
                 try:
                     self._crew.start(self.threads)
-                except RuntimeError as error:
+                except BaseException as error:
                     self._finalizer()  # those that did start leave
                     self._hire()
+                    if not isinstance(error, RuntimeError):
+                        raise
                     raise DeviceError(
                         device="cpu",
                         message=f"a worker thread did not start: {error}",
