@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType
@@ -24,8 +26,16 @@ def _functions(module_name: str) -> Iterator[FunctionType]:
                 yield function
 
 
+def _with_submodules(module_name: str) -> Iterator[str]:
+    module = importlib.import_module(module_name)
+    yield module_name
+    for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module_name}."):
+        importlib.import_module(found.name)
+        yield found.name
+
+
 def refuse(monkeypatch: pytest.MonkeyPatch, *module_names: str) -> int:
-    """Make every function and method defined in the loaded modules, and in their submodules, raise AssertionError.
+    """Make every function and method defined in the modules, and in their submodules, raise AssertionError.
 
     Their code is exchanged, so that references which other modules hold raise too.
 
@@ -33,9 +43,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *module_names: str) -> int:
         How many functions now raise.
     """
     code: CodeType = refused.__code__
-    wanted = [
-        name for name in sys.modules if any(name == prefix or name.startswith(f"{prefix}.") for prefix in module_names)
-    ]
+    wanted = [found for name in module_names for found in _with_submodules(name)]
     functions = {id(function): function for name in wanted for function in _functions(name)}
     for function in functions.values():
         monkeypatch.setattr(function, "__code__", code)
