@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from poot.dtypes import DType, bf16, f16, f32
+from poot.dtypes import bf16, bool_, f16, f32
 from poot.errors import SourceLocation
 from poot.kernel import ops
 from poot.kernel.build import KernelBuilder
@@ -35,7 +35,6 @@ from poot.kernel.ir import (
     walk,
 )
 
-_NARROW: frozenset[DType] = frozenset({f16, bf16})
 _BITWISE = frozenset({"select", "bitcast"})  # these move bits, and take narrow floats as they are
 
 
@@ -61,13 +60,14 @@ class _Expander(KernelBuilder):
 
     @override
     def op(self, name: str, *args: Expr) -> Expr:
+        """An operation of a checked kernel or of an expansion: native as it is, others expanded."""
         dtype = args[-1].dtype
         row = ops.lookup(name)
-        if dtype in _NARROW and name not in _BITWISE:
+        if (dtype is f16 or dtype is bf16) and name not in _BITWISE:
             result = self.op(name, *(self.cast(arg, f32) for arg in args))
             return self.cast(result, dtype) if row.result == "same" else result
         if row.expand is None or not row.expands(dtype):
-            return super().op(name, *args)
+            return Op(name, args, bool_ if row.result == "bool" else dtype, self.where)
         outer, self._prefix = self._prefix, f"{name}_"
         result = row.expand(self, *(arg if isinstance(arg, (Const, Var)) else self.let(arg, "of") for arg in args))
         self._prefix = outer
@@ -145,7 +145,7 @@ class _Expander(KernelBuilder):
 
     def _collective(self, expr: Collective) -> Expr:
         arg = self._expression(expr.arg)
-        if expr.dtype not in _NARROW:
+        if expr.dtype is not f16 and expr.dtype is not bf16:
             return Collective(expr.op, arg, expr.dtype, expr.where)
         self.where = expr.where or self._statement_where
         return self.cast(self.collective(expr.op, self.cast(arg, f32), expr.op), expr.dtype)
