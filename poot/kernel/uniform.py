@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import NamedTuple
 
+from poot.dtypes import DType
 from poot.kernel.ir import (
     Alloc,
     Assign,
@@ -43,6 +44,7 @@ from poot.kernel.ir import (
     Store,
     Var,
     While,
+    blocks,
     operands,
 )
 
@@ -122,11 +124,11 @@ def _within(form: Affine, divisor: int, lanes: int) -> bool:
     return 0 <= form.stride * (lanes - 1) < (step & -step)
 
 
-def _cast_form(expr: Cast, arg: LaneForm) -> LaneForm:
+def cast_form(source: DType, to: DType, arg: LaneForm) -> LaneForm:
+    """The form of a value converted between two dtypes: only integers that do not get wider step evenly still."""
     if arg is None or arg.stride == 0:
-        return arg if arg is None or expr.dtype.is_integer else UNIFORM
-    narrowing = expr.arg.dtype.is_integer and expr.dtype.is_integer and expr.dtype.bits <= expr.arg.dtype.bits
-    return arg if narrowing else None
+        return arg if arg is None or to.is_integer else UNIFORM
+    return arg if source.is_integer and to.is_integer and to.bits <= source.bits else None
 
 
 class Uniformity:
@@ -156,6 +158,7 @@ class Uniformity:
         self._divergent_loops: set[int] = set()
         self._returning_loops: set[int] = set()
         self._divergent: set[int] = set()
+        self._masked: set[int] = set()
         self._loops: list[tuple[int, _Context]] = []
         self._returned = False
         self._changed = True
@@ -187,6 +190,22 @@ class Uniformity:
         """Whether threads that enter the loop together may leave it after different numbers of turns."""
         return id(loop) in self._divergent_loops
 
+    def is_masked(self, leave: Break | Continue | Return) -> bool:
+        """Whether the statement takes only some of the threads out of the loop, turn or kernel that they share."""
+        return id(leave) in self._masked
+
+    def masked_exit(self, stmts: Sequence[Stmt], *kinds: type[Break | Continue | Return]) -> bool:
+        """Whether a masked exit of one of these kinds is among the statements; breaks of loops inside do not count."""
+        for stmt in stmts:
+            if isinstance(stmt, (Break, Continue, Return)):
+                if isinstance(stmt, kinds) and self.is_masked(stmt):
+                    return True
+                continue
+            inner = (Return,) if isinstance(stmt, (For, While)) else kinds
+            if (inner is kinds or Return in kinds) and any(self.masked_exit(b, *inner) for b in blocks(stmt)):
+                return True
+        return False
+
     def form(self, expr: Expr) -> LaneForm:
         """How the value goes along the lanes."""
         match expr:
@@ -201,7 +220,7 @@ class Uniformity:
             case Op():
                 return op_form(expr, [self.form(arg) for arg in expr.args], self._lanes)
             case Cast():
-                return _cast_form(expr, self.form(expr.arg))
+                return cast_form(expr.arg.dtype, expr.dtype, self.form(expr.arg))
             case Collective():
                 return None if expr.op == "scan" and self._axes else UNIFORM
             case Load():
@@ -276,13 +295,16 @@ class Uniformity:
                 loop, inside = self._loops[-1]
                 if context != inside:
                     self._mark(self._divergent_loops, loop)
+                    self._mark(self._masked, id(stmt))
                     return (*context, id(stmt))
             case Continue():
                 if context != self._loops[-1][1]:
+                    self._mark(self._masked, id(stmt))
                     return (*context, id(stmt))
             case Return():
                 if context:
                     self._returned = True
+                    self._mark(self._masked, id(stmt))
                     for loop, _ in self._loops:
                         self._mark(self._returning_loops, loop)
         return context

@@ -1,0 +1,1 @@
+"""Renderers: a prepared kernel as the source of one language."""
