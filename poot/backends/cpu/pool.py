@@ -30,9 +30,10 @@ from poot.backends.cpu import runtime_ir as ir
 from poot.backends.cpu.jit import LoadedObject, compile_object, host, load_object
 from poot.errors import ArgumentError, DeviceError
 
-# How often an idle worker looks before it sleeps, some 20 ns each: longer than the gap between two launches of a list.
-# Through Python, waking takes longer and needs the interpreter's lock.
-_SPIN_TURNS: Final[dict[ir.Kind, int]] = {"futex": 1500, "threads": 6000}
+# How often an idle worker looks for work before it sleeps, at some 25 ns each.  Waking a sleeping worker costs the
+# caller 5 to 40 µs, and the worker comes up to 500 µs later where an idle virtual CPU has to be started; steps that
+# follow each other, with some Python between, should find it awake.
+_SPIN_TURNS: Final = 6000
 # With more threads than CPUs a turn may keep the very thread from running that it waits for.
 _CROWDED_TURNS: Final = 16
 
@@ -98,7 +99,7 @@ class _Crew:
         # Aligned to a cache line by hand; the buffer lives as long as the crew, which each worker thread holds.
         self._memory = ctypes.create_string_buffer(ir.POOL_BYTES + 63)
         self.words: int = (ctypes.addressof(self._memory) + 63) & ~63
-        self._store(ir.POOL_SPIN, _CROWDED_TURNS if size > available_cpus() else _SPIN_TURNS[kind])
+        self._store(ir.POOL_SPIN, _CROWDED_TURNS if size > available_cpus() else _SPIN_TURNS)
         self._store(ir.POOL_SLICE, self.native.slice() if slice_ticks is None else slice_ticks)
         if kind == "threads":
             self._store(ir.POOL_YIELD, _yield_address())

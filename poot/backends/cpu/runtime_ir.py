@@ -61,6 +61,8 @@ FUTEX_ARCHITECTURES: Final = ("x86_64", "aarch64")
 
 # How many sleeping workers one thread wakes; each that joins wakes as many again, so that waking many takes few steps.
 _FANOUT: Final = 2
+# How many times longer than usual an idle worker stays awake while a list is in progress.
+_EAGER: Final = 8
 
 
 def runtime_ir(arch: str, kind: Kind) -> str:
@@ -95,6 +97,7 @@ _NAMES: Final = {
     "chunks": POOL_CHUNKS,
     "next": POOL_NEXT,
     "fanout": _FANOUT,
+    "eager": _EAGER,
     "chunk_bits": CHUNK_BITS,
     "chunk_mask": (1 << CHUNK_BITS) - 1,
     "index_mask": (1 << INDEX_BITS) - 1,

@@ -79,6 +79,7 @@ entry:
   %at.spin = getelementptr i8, ptr %pool, i64 $spin
   %at.sleepers = getelementptr i8, ptr %pool, i64 $sleepers
   %at.epoch = getelementptr i8, ptr %pool, i64 $epoch
+  %at.owner = getelementptr i8, ptr %pool, i64 $owner
   %spin = load i64, ptr %at.spin
   call void @begin_work(ptr %pool)
   br label %idle
@@ -100,7 +101,15 @@ rest:
   call void @relax()
   %turn.next = add i64 %turn, 1
   %patient = icmp slt i64 %turn.next, %spin
-  br i1 %patient, label %again, label %drowsy
+  br i1 %patient, label %again, label %expect
+expect:
+  ; A list in progress will probably share another launch soon, and waking up for it would take long.
+  %owner = load atomic i32, ptr %at.owner monotonic, align 4
+  %owned = icmp ne i32 %owner, 0
+  %most = mul i64 %spin, $eager
+  %early = icmp slt i64 %turn.next, %most
+  %stay.up = and i1 %owned, %early
+  br i1 %stay.up, label %again, label %drowsy
 again:
   br label %look
 
