@@ -63,6 +63,8 @@ FUTEX_ARCHITECTURES: Final = ("x86_64", "aarch64")
 _FANOUT: Final = 2
 # How many times longer than usual an idle worker stays awake while a list is in progress.
 _EAGER: Final = 8
+# A power of two; some 2 µs.
+_TURNS_A_YIELD: Final = 64
 
 
 def runtime_ir(arch: str, kind: Kind) -> str:
@@ -72,11 +74,19 @@ def runtime_ir(arch: str, kind: Kind) -> str:
     architectures there is no clock either, and a run is never sliced.
     """
     if kind == "futex":
-        waiting = _FUTEX.substitute(_NAMES, syscall=_SYSCALL[arch])
+        waiting = _FUTEX.substitute(_NAMES, syscall=_FUTEX_CALL[arch], yield_syscall=_YIELD_CALL[arch])
     else:
         waiting = _THREADS.substitute(_NAMES)
     ask = "true" if kind == "threads" else "false"
-    return "\n".join((_CPU.get(arch, _ANY_CPU), waiting, RUN.substitute(_NAMES, ask=ask), WORK.substitute(_NAMES)))
+    return "\n".join(
+        (
+            _CPU.get(arch, _ANY_CPU),
+            waiting,
+            _TURN.substitute(_NAMES),
+            RUN.substitute(_NAMES, ask=ask),
+            WORK.substitute(_NAMES),
+        )
+    )
 
 
 _NAMES: Final = {
@@ -98,6 +108,7 @@ _NAMES: Final = {
     "next": POOL_NEXT,
     "fanout": _FANOUT,
     "eager": _EAGER,
+    "yield_mask": _TURNS_A_YIELD - 1,
     "chunk_bits": CHUNK_BITS,
     "chunk_mask": (1 << CHUNK_BITS) - 1,
     "index_mask": (1 << INDEX_BITS) - 1,
@@ -158,9 +169,25 @@ define internal void @relax() alwaysinline nounwind {
 }
 """
 
+# One turn of a spinning loop.  Now and then it lets another thread have the CPU, for that may be the one waited for.
+_TURN: Final = Template("""
+define internal void @turn(ptr %pool, i64 %number) alwaysinline nounwind {
+entry:
+  call void @relax()
+  %phase = and i64 %number, $yield_mask
+  %due = icmp eq i64 %phase, $yield_mask
+  br i1 %due, label %give, label %out
+give:
+  call void @give_way(ptr %pool)
+  br label %out
+out:
+  ret void
+}
+""")
+
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
-_SYSCALL: Final = {
+_FUTEX_CALL: Final = {
     "x86_64": (
         'asm sideeffect "syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},~{rcx},~{r11},~{memory}"'
         "(i64 202, ptr %word, i64 %operation, i64 %value, i64 0)"
@@ -170,12 +197,20 @@ _SYSCALL: Final = {
         "(i64 98, ptr %word, i64 %operation, i64 %value, i64 0)"
     ),
 }
+_YIELD_CALL: Final = {
+    "x86_64": 'asm sideeffect "syscall", "={rax},{rax},~{rcx},~{r11},~{memory}"(i64 24)',
+    "aarch64": 'asm sideeffect "svc #0", "={x0},{x8},~{memory}"(i64 124)',
+}
 
 # FUTEX_WAIT_PRIVATE is 128 and FUTEX_WAKE_PRIVATE 129.  Every wait sits in a loop that looks again, so that a signal, a
 # value that has changed and a wake meant for another are all harmless.
 _FUTEX: Final = Template("""
 define internal void @futex(ptr %word, i64 %operation, i64 %value) nounwind {
   %result = call i64 $syscall
+  ret void
+}
+define internal void @give_way(ptr %pool) nounwind {
+  %result = call i64 $yield_syscall
   ret void
 }
 define internal void @wake_workers(ptr %pool, i64 %most) nounwind {
@@ -221,6 +256,10 @@ define internal void @begin_work(ptr %pool) alwaysinline nounwind {
   ret void
 }
 define internal void @wait_gate(ptr %pool, i32 %seen) nounwind {
+  call void @give_way(ptr %pool)
+  ret void
+}
+define internal void @give_way(ptr %pool) nounwind {
 entry:
   %at = getelementptr i8, ptr %pool, i64 $yield_
   %yield = load ptr, ptr %at

@@ -121,7 +121,7 @@ spinning:
   %clear = icmp eq i32 %inside, 0
   br i1 %clear, label %out, label %relaxing
 relaxing:
-  call void @relax()
+  call void @turn(ptr %pool, i64 %turn)
   %turn.next = add i64 %turn, 1
   %patient = icmp slt i64 %turn.next, %spin
   br i1 %patient, label %again, label %announce

@@ -98,7 +98,7 @@ join:
   call void @take_part(ptr %pool, i1 %woken)
   br label %idle
 rest:
-  call void @relax()
+  call void @turn(ptr %pool, i64 %turn)
   %turn.next = add i64 %turn, 1
   %patient = icmp slt i64 %turn.next, %spin
   br i1 %patient, label %again, label %expect
