@@ -5,17 +5,18 @@ from __future__ import annotations
 from poot.kernel.check import check
 from poot.kernel.expand import expand_kernel
 from poot.kernel.ir import Kernel
+from poot.kernel.simplify import simplify
 from poot.target import Target
 
 
 def prepare(kernel: Kernel, target: Target | None = None) -> Kernel:
-    """Check a kernel (against a target's limits, if one is given), and expand it to native operations.
+    """Check a kernel (against a target's limits, if one is given), expand it to native operations, and simplify it.
 
-    Raises KernelCheckError where the kernel is not valid, Unsupported where the target cannot run it.  The result is
-    valid IR again: debug runs (`python` without -O) check that it is.
+    Raises KernelCheckError where the kernel is not valid, Unsupported where the target cannot run it, CompileError
+    where an unrolled loop grows too large.  The result is valid IR again: debug runs (`python` without -O) check it.
     """
     check(kernel, target)
-    prepared = expand_kernel(kernel)
+    prepared = simplify(expand_kernel(kernel))
     if __debug__:
         check(prepared)
     return prepared
