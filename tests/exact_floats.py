@@ -49,13 +49,15 @@ def mp_fraction(x: Any) -> Fraction:
 
 def ulps(actual: np.ndarray, expected: np.ndarray, dtype: DType) -> np.ndarray:
     """How many numbers of `dtype` lie between two arrays of it; 0 for two NaNs, infinite for one."""
+    with np.errstate(all="ignore"):
+        wide = actual.astype(np.float64), expected.astype(np.float64)
     distance = [
         math.inf
         if math.isnan(a) != math.isnan(b)
         else 0.0
         if math.isnan(a)
         else abs(_order(a, dtype) - _order(b, dtype))
-        for a, b in zip(actual.astype(np.float64).flat, expected.astype(np.float64).flat, strict=True)
+        for a, b in zip(wide[0].flat, wide[1].flat, strict=True)
     ]
     return np.array(distance, np.float64).reshape(actual.shape)
 

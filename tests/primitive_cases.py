@@ -150,3 +150,25 @@ def values(spec: ArraySpec, bounds: tuple[float, float] | None = None) -> st.Sea
 def operands(case: Case) -> st.SearchStrategy[tuple[np.ndarray, ...]]:
     """An array for every operand of a case."""
     return st.tuples(*(values(spec, bound) for spec, bound in zip(case.specs, case.bounds, strict=True)))
+
+
+def sample(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
+    """An array for every operand of a case, a third of its elements specials, a third small, a third any pattern."""
+    found: list[np.ndarray] = []
+    for spec, bounds in zip(case.specs, case.bounds, strict=True):
+        dtype, unsigned = spec.dtype, np.dtype(f"u{spec.dtype.itemsize}")
+        if dtype.kind == "bool":
+            found.append(np.asarray(rng.integers(0, 2, spec.shape)).astype(np.bool_))
+        elif bounds is not None:
+            low, high = max(bounds[0], dtype.min), min(bounds[1], dtype.max)
+            found.append(np.asarray(rng.integers(int(low), int(high), spec.shape, endpoint=True)).astype(dtype.dtype))
+        else:
+            special = rng.choice(_pool(dtype).view(unsigned), spec.shape)
+            modest = rng.integers(-20 if dtype.min < 0 else 0, 21, spec.shape) / (4 if dtype.is_float else 1)
+            small = np.asarray(modest).astype(dtype.dtype)
+            small = np.ascontiguousarray(small).reshape(-1).view(unsigned).reshape(spec.shape)
+            wild = rng.integers(0, 1 << dtype.bits, spec.shape, dtype=unsigned)
+            kind = rng.integers(0, 3, spec.shape)
+            bits = np.asarray(np.where(kind == 0, special, np.where(kind == 1, small, wild)), unsigned)
+            found.append(np.ascontiguousarray(bits).reshape(-1).view(dtype.dtype).reshape(spec.shape))
+    return found

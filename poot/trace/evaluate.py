@@ -137,19 +137,20 @@ def apply(equation: Equation, operands: Sequence[Array], observer: Observer | No
         equation.regions,
         run,
     )
-    wide = operands if entry.stored else [_widen(operand) for operand in operands]
-    try:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        wide = operands if entry.stored else [_widen(operand) for operand in operands]
+        try:
             found = entry.oracle(call, *wide)
-    except PootError as error:
-        raise error.at(equation.where) from error.__cause__
-    results = found if isinstance(found, tuple) else (found,)
-    if len(results) != len(equation.outputs):
-        expected = f"{len(equation.outputs)} arrays"
-        raise ArgumentError(what=f"oracle rule of {entry.name}", actual=len(results), expected=expected)
-    return tuple(
-        _result(entry.name, result, spec.dtype, spec.shape) for result, spec in zip(results, call.outputs, strict=True)
-    )
+        except PootError as error:
+            raise error.at(equation.where) from error.__cause__
+        results = found if isinstance(found, tuple) else (found,)
+        if len(results) != len(equation.outputs):
+            expected = f"{len(equation.outputs)} arrays"
+            raise ArgumentError(what=f"oracle rule of {entry.name}", actual=len(results), expected=expected)
+        return tuple(
+            _result(entry.name, result, spec.dtype, spec.shape)
+            for result, spec in zip(results, call.outputs, strict=True)
+        )
 
 
 def _result(name: str, result: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
