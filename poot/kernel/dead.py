@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from poot.kernel.fold import drops
-from poot.kernel.ir import Assign, Atomic, Expr, For, If, Let, Stmt, Var, While, blocks, operands
+from poot.kernel.ir import Assign, Atomic, Expr, For, If, Let, Load, Stmt, Var, While, blocks, operands
 
 
 def drop_dead(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -28,11 +28,12 @@ def _live(body: tuple[Stmt, ...]) -> set[str]:
     roots: set[str] = set()
     for stmt in _statements(body):
         names: set[str] = set()
+        pure = True
         for expr in operands(stmt):
-            _names(expr, names)
+            pure &= _scan(expr, names)
         if not isinstance(stmt, (Let, Assign)):
             roots |= names
-        elif drops(stmt.value):
+        elif pure:
             reads.setdefault(stmt.name, set()).update(names)
         else:
             roots |= names | {stmt.name}
@@ -46,12 +47,15 @@ def _live(body: tuple[Stmt, ...]) -> set[str]:
     return live
 
 
-def _names(expr: Expr, found: set[str]) -> None:
+def _scan(expr: Expr, names: set[str]) -> bool:
+    """Collect the locals that an expression reads; returns whether it has no checked access."""
     if isinstance(expr, Var):
-        found.add(expr.name)
-    else:
-        for child in operands(expr):
-            _names(child, found)
+        names.add(expr.name)
+        return True
+    pure = not (isinstance(expr, Load) and expr.checked)
+    for child in operands(expr):
+        pure &= _scan(child, names)
+    return pure
 
 
 def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

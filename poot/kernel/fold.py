@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from poot.dtypes import DType, bool_
-from poot.kernel.ir import Cast, Const, Expr, Load, Op, is_const, operands
+from poot.kernel.ir import Cast, Const, Expr, Load, Op, Var, is_const, operands
 from poot.kernel.scalar import converter, evaluator
 
 _INVERSE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
@@ -23,6 +23,8 @@ _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "min", "max", "eq", 
 
 def drops(expr: Expr) -> bool:
     """Whether an expression may vanish: it has no checked access, whose fault would vanish too."""
+    if isinstance(expr, (Const, Var)):
+        return True
     return not (isinstance(expr, Load) and expr.checked) and all(map(drops, operands(expr)))
 
 

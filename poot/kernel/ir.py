@@ -395,10 +395,12 @@ Node: TypeAlias = Expr | Stmt
 def operands(node: Node) -> tuple[Expr, ...]:
     """The expressions directly below a node, in evaluation order."""
     match node:
-        case Load():
-            return node.indices
         case Op():
             return node.args
+        case Var() | Const() | Index():
+            return ()
+        case Load():
+            return node.indices
         case Cast() | Collective():
             return (node.arg,)
         case Let() | Assign():
