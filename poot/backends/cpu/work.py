@@ -11,6 +11,8 @@ _CHUNK = 30_000
 #: Chunks for each thread, so that a late thread leaves little undone.
 _CHUNKS_PER_THREAD = 8
 _UNKNOWN_TRIPS = 16
+#: Lane operations that a chunk may have at most, since a chunk is never interrupted (some tens of milliseconds).
+_LONGEST = 100_000_000
 
 
 def group_work(kernel: Kernel) -> int:
@@ -47,6 +49,6 @@ def _trips(loop: For) -> int:
 def plan_chunks(work: int, groups: int, threads: int) -> tuple[int, bool]:
     """Groups a chunk, and whether the launch stays on the calling thread."""
     if threads == 1 or work * groups < _INLINE:
-        return max(1, min(groups, 100_000_000 // max(work, 1))), True
+        return max(1, min(groups, _LONGEST // work)), True
     grain = max(-(-groups // (threads * _CHUNKS_PER_THREAD)), -(-_CHUNK // work))
-    return max(1, min(grain, -(-groups // threads))), False
+    return max(1, min(grain, -(-groups // threads), _LONGEST // work)), False
