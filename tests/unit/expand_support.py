@@ -14,6 +14,7 @@ from poot.dtypes import DType, bool_, f32
 from poot.kernel import ops
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Assign, Break, Cast, Const, Expr, If, Let, Op, Stmt, Var, While
+from tools.check_ulp import ulps as ulps
 
 Array = np.ndarray[Any, Any]
 
@@ -151,13 +152,3 @@ def convert(values: Array, dtype: DType) -> Array:
             dtype.dtype
         )
     return values != 0 if dtype is bool_ else values.astype(dtype.dtype)
-
-
-def ulps(result: Array, exact: Array, dtype: DType = f32) -> Array:
-    """Distance of results from exact values (in a wider format), in units in the last place of the exact value."""
-    with np.errstate(all="ignore"):
-        target = exact.astype(dtype.dtype)
-        same = (result == target) | (np.isnan(result) & np.isnan(target))
-        spacing = np.abs(np.spacing(np.abs(target).astype(dtype.dtype)).astype(exact.dtype))
-        distance = np.abs(result.astype(exact.dtype) - exact) / spacing
-    return np.where(same & ~np.isfinite(distance), 0.0, np.where(np.isnan(distance), np.inf, distance))

@@ -10,41 +10,16 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-import scipy.special
 from mpmath import mpf
 
 from poot.dtypes import DType, bf16, f16, f32, f64
 from poot.kernel import ops
 from poot.kernel.expand.bounds import ULP, bound
 from tests.unit.expand_support import Array, run, ulps
-
-IN_F64: dict[str, Callable[[Array], Array]] = {
-    "recip": lambda x: 1 / x,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "expm1": np.expm1,
-    "log": np.log,
-    "log2": np.log2,
-    "log1p": np.log1p,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "tanh": np.tanh,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "erf": scipy.special.erf,
-}
-"""References for f32; in f64 their own errors are 2^-29 of an f32 ULP."""
+from tools.check_ulp import REFERENCES
 
 IN_MP: dict[str, Callable[[mpf], mpf]] = {
-    **{name: getattr(mpmath.mp, name) for name in IN_F64 if hasattr(mpmath.mp, name)},
+    **{name: getattr(mpmath.mp, name) for name in REFERENCES if hasattr(mpmath.mp, name)},
     "recip": lambda x: 1 / x,
     "rsqrt": lambda x: 1 / mpmath.sqrt(x),
     "exp2": lambda x: mpf(2) ** x,
@@ -57,17 +32,17 @@ CONTRACT = pytest.mark.parametrize("contract", [False, True], ids=["plain", "con
 
 def exact_in_f64(name: str, *args: Array) -> Array:
     with np.errstate(all="ignore"):
-        return IN_F64[name](*(arg.astype(np.float64) for arg in args))
+        return REFERENCES[name](*(arg.astype(np.float64) for arg in args))
 
 
 def test_every_float_expansion_has_a_bound_and_a_reference() -> None:
     floats = {row.name for row in ops.table() if row.expand is not None and f32 in row.dtypes and row.result == "same"}
     assert floats - {"floor_div"} <= set(ULP)
-    assert floats - {"floor_div", "rem", "pow", "atan2", "sign", "copysign"} == set(IN_F64) == set(IN_MP)
+    assert floats - {"floor_div", "rem", "pow", "atan2", "sign", "copysign"} == set(REFERENCES) == set(IN_MP)
 
 
 @CONTRACT
-@pytest.mark.parametrize("name", IN_F64)
+@pytest.mark.parametrize("name", REFERENCES)
 def test_f32_over_the_bit_patterns(name: str, contract: bool, cases: Callable[[int, int], int]) -> None:
     step = cases(65_521, 1009)
     for first in range(0, 2**32, 2**30):
@@ -78,7 +53,7 @@ def test_f32_over_the_bit_patterns(name: str, contract: bool, cases: Callable[[i
 
 
 @CONTRACT
-@pytest.mark.parametrize("name", IN_F64)
+@pytest.mark.parametrize("name", REFERENCES)
 def test_f32_where_values_are_usual(name: str, contract: bool) -> None:
     random = np.random.default_rng(20)
     x = np.concatenate([random.normal(size=20_000) * scale for scale in (1e-3, 0.3, 1.0, 10.0, 100.0)])
@@ -136,7 +111,7 @@ def test_f64(name: str, contract: bool, cases: Callable[[int, int], int]) -> Non
 
 
 @pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
-@pytest.mark.parametrize("name", IN_F64)
+@pytest.mark.parametrize("name", REFERENCES)
 def test_narrow_floats_over_all_bit_patterns(name: str, dtype: DType) -> None:
     x = np.arange(2**16, dtype=np.uint16).view(dtype.dtype)
     with np.errstate(all="ignore"):

@@ -48,16 +48,21 @@ def reduced(x: Value) -> tuple[Value, Value]:
     bits = magnitude_bits(x).let("magnitude_bits")
     a = bits.bits(x.dtype).let("magnitude")
     n = (a * (2 / math.pi)).op("round").let("n")
-    rest = a
-    for part in data.pi_2:
-        rest = rest - n * part
-    r = rest.variable("r")
+    r = short_reduction(a, n, data.pi_2).variable("r")
     quarters = integer_bits(n).variable("quarters")
     with (a.const(data.limit).bits(bits.dtype) < bits).if_():
         exact, count = reduced_exactly(bits, x.dtype)
         r.assign(exact)
         quarters.assign(count)
     return r, quarters
+
+
+def short_reduction(a: Value, n: Value, pi_2: tuple[float, ...]) -> Value:
+    """Return a - n pi/2 rounded once: the first two steps are exact, the third's rounding error joins the fourth."""
+    exact = (a - n * pi_2[0] - n * pi_2[1]).let("exact")
+    third = (n * pi_2[2]).let("third")
+    near = (exact - third).let("near")
+    return near + (exact - near - third - n * pi_2[3])
 
 
 def reduced_exactly(bits: Value, dtype: DType) -> tuple[Value, Value]:
