@@ -146,7 +146,7 @@ def _owner(inputs: Sequence[Operand], context: TraceContext | None) -> Builder |
         if owner is None or _within(operand.builder, owner) or (met is None and not _within(owner, operand.builder)):
             owner = operand.builder
         elif not _within(owner, operand.builder):
-            raise ForeignHandleError(what=operand.label.rstrip(","), where=user_location())
+            raise ForeignHandleError(what=operand.label, where=user_location())
         met = operand
     return owner
 

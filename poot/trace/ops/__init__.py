@@ -38,36 +38,19 @@ from poot.trace.ops.einsum import einsum
 from poot.trace.ops.elementwise import (
     abs,
     add,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_or,
-    bitwise_xor,
     clip,
     cos,
     divide,
     divmod,
-    equal,
     erf,
     exp,
     floor,
     floor_divide,
-    greater,
-    greater_equal,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
     log,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
     maximum,
     minimum,
     multiply,
     negative,
-    not_equal,
     positive,
     pow,
     reciprocal,
@@ -78,10 +61,29 @@ from poot.trace.ops.elementwise import (
     square,
     subtract,
     tanh,
-    where,
 )
 from poot.trace.ops.indexing import dynamic_slice, dynamic_update_slice, take, take_along_axis
 from poot.trace.ops.linalg import diagonal, dot, dot_general, matmul, outer, tensordot, trace, vecdot
+from poot.trace.ops.logic import (
+    bitwise_and,
+    bitwise_invert,
+    bitwise_or,
+    bitwise_xor,
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    not_equal,
+    where,
+)
 from poot.trace.ops.manipulation import (
     broadcast_arrays,
     broadcast_to,
@@ -263,6 +265,10 @@ if not TYPE_CHECKING:  # type checkers report unknown names themselves
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        near = difflib.get_close_matches(name, __all__, n=1)
-        remedy = f"did you mean `ops.{near[0]}`?" if near else "`dir(ops)` lists what there is."
+        known = {key: f"ops.{key}" for key in __all__}
+        known |= {
+            key: f"ops.{group.__name__.rpartition('.')[2]}.{key}" for group in (linalg, nn) for key in group.__all__
+        }
+        near = difflib.get_close_matches(name, known, n=1)
+        remedy = f"did you mean `{known[near[0]]}`?" if near else "`dir(ops)` lists what there is."
         raise FeatureError(feature=f"operation ops.{name}", remedy=remedy)

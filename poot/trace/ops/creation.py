@@ -8,20 +8,29 @@ from __future__ import annotations
 import builtins
 import math
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from typing import cast as _cast_type
 
 import numpy as np
 
-from poot.dtypes import DType, DTypeLike, as_dtype, bool_, f32, f64, i32
+from poot.dtypes import DType, DTypeLike, bool_, f32, f64, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, bind1, is_traced, joined, lift
 from poot.trace.graph import Literal
-from poot.trace.ops import elementwise, manipulation
+from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import one_axis, shape_argument, static_int
-from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_float, dtype_of, literal, shape_of
+from poot.trace.ops.promotion import (
+    broadcast,
+    broadcast_shapes,
+    cast,
+    common_float,
+    dtype_argument,
+    dtype_of,
+    literal,
+    shape_of,
+)
 from poot.trace.source import user_location
 
 #: Arrays of static values up to this size are written into a graph as literals.
@@ -34,7 +43,7 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, copy: bool | None = None) -
     NumPy arrays and their scalars keep their dtype; Python numbers give bool, i32 or f32 (OverflowArgumentError where
     they do not fit).  ShapeError for ragged sequences.
     """
-    wanted = None if dtype is None else as_dtype(dtype)
+    wanted = None if dtype is None else dtype_argument(dtype)
     if isinstance(obj, (list, tuple)):
         return _from_sequence(_cast_type("Sequence[Any]", obj), wanted)
     found = dtype_of(obj, "asarray") if wanted is None else wanted
@@ -58,8 +67,16 @@ def _convert(x: ArrayLike, dtype: DType) -> Operand:
 def _from_sequence(items: Sequence[Any], dtype: DType | None) -> Array:
     if _is_static(items):
         return constant(_static_values(items, dtype))
-    rows = [asarray(item, dtype=dtype) for item in items]
-    return manipulation.stack(rows)
+    with joined(*_leaves(items)):
+        return manipulation.stack([asarray(item, dtype=dtype) for item in items])
+
+
+def _leaves(items: Any) -> Iterator[object]:
+    if isinstance(items, (list, tuple)):
+        for item in _cast_type("Sequence[Any]", items):
+            yield from _leaves(item)
+    else:
+        yield items
 
 
 def _is_static(items: Any) -> bool:
@@ -80,7 +97,7 @@ def _static_values(items: Sequence[Any], dtype: DType | None) -> NumpyArray:
     if dtype is None:
         dtype = {"b": bool_, "i": i32, "u": i32, "f": f32}.get(values.dtype.kind) if values.size else f32
         if values.dtype.kind == "f" and values.dtype != np.float64:
-            dtype = as_dtype(values.dtype)
+            dtype = dtype_argument(values.dtype)
     if dtype is None or values.dtype.kind not in "biuf":
         raise ArgumentTypeError(
             what="asarray", actual=f"a sequence of {values.dtype}", expected="numbers", where=user_location()
@@ -96,9 +113,11 @@ def _static_values(items: Sequence[Any], dtype: DType | None) -> NumpyArray:
 
 def constant(values: NumpyArray) -> Array:
     """An array of values that never change: written into the graph where they are few or regular."""
-    dtype = as_dtype(values.dtype)
-    if not is_traced() or values.ndim != 1 or values.size > _FEW:
+    dtype = dtype_argument(values.dtype)
+    if not is_traced() or values.size > _FEW:
         return lift(values)
+    if values.ndim != 1:
+        return manipulation.reshape(constant(values.reshape(-1)), values.shape)
     items = values.tolist()
     if len(set(map(repr, items))) <= 1:
         return full(values.shape, items[0] if items else 0, dtype=dtype)
@@ -115,7 +134,7 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True) -> Array:
     Floats become integers by truncation, saturating, with NaN as 0; integers wrap; bool is whether the value is not 0;
     floats round to nearest even.
     """
-    return lift(_convert(x, as_dtype(dtype)))
+    return lift(_convert(x, dtype_argument(dtype)))
 
 
 # --- one value --------------------------------------------------------------------------------------------------------
@@ -123,7 +142,7 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True) -> Array:
 
 def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
     """An array of `fill_value` everywhere; a number or an array that broadcasts to `shape`."""
-    found = dtype_of(fill_value, "fill_value") if dtype is None else as_dtype(dtype)
+    found = dtype_of(fill_value, "fill_value") if dtype is None else dtype_argument(dtype)
     wanted = shape_argument(shape)
     if shape_of(fill_value):
         return manipulation.broadcast_to(astype(fill_value, found), wanted)
@@ -187,7 +206,7 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, dtype: D
     if stride == 0:
         raise ArgumentError(what="arange: step", actual=step, expected="a number other than 0", where=user_location())
     integers = all(isinstance(value, int) for value in numbers)
-    found = (i32 if integers else f32) if dtype is None else as_dtype(dtype)
+    found = (i32 if integers else f32) if dtype is None else dtype_argument(dtype)
     count = builtins.max(0, -((first - end) // stride) if integers else math.ceil((end - first) / stride))
     if found.is_integer and integers:
         for extreme in (first, first + (count - 1) * stride) if count else ():
@@ -233,7 +252,7 @@ def linspace(start: ArrayLike, stop: ArrayLike, /, num: int, dtype: DTypeLike = 
     start and stop may be arrays.
     """
     count = shape_argument(num, "linspace: num")[0]
-    found = common_float(start, stop, what="linspace") if dtype is None else as_dtype(dtype)
+    found = common_float(start, stop, what="linspace") if dtype is None else dtype_argument(dtype)
     wide = found if found in (f32, f64) else f32
     with joined(start, stop):
         low, high = lift(cast(start, wide)), lift(cast(stop, wide))
@@ -242,7 +261,7 @@ def linspace(start: ArrayLike, stop: ArrayLike, /, num: int, dtype: DTypeLike = 
         parts = count - 1 if endpoint else count
         along = low + (high - low) * (astype(place, wide) / float(builtins.max(parts, 1)))
         if endpoint and count > 1:
-            along = elementwise.where(place == count - 1, high, along)
+            along = logic.where(place == count - 1, high, along)
         return astype(along, found)
 
 
@@ -268,7 +287,7 @@ def _triangle(x: ArrayLike, k: int, lower: bool) -> Array:
         raise ShapeError(what="tril and triu", actual=shape, expected="at least two axes", where=user_location())
     with joined(x):
         edge, column = iota(shape, 0) + static_int(k, "k"), iota(shape, 1)
-        return elementwise.where(column <= edge if lower else column >= edge, x, _zero(dtype_of(x)))
+        return logic.where(column <= edge if lower else column >= edge, x, _zero(dtype_of(x)))
 
 
 def _zero(dtype: DType) -> bool | int | float:

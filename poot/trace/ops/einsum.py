@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from poot.errors import ArgumentError, ShapeError
 from poot.trace.array import Array, ArrayLike
-from poot.trace.dispatch import lift
+from poot.trace.dispatch import joined, lift
 from poot.trace.ops import elementwise, linalg, manipulation, reductions
 from poot.trace.ops.promotion import cast, common_dtype, shape_of
 from poot.trace.source import user_location
@@ -24,7 +24,8 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Array:
     """
     inputs, output = _parse(subscripts, [shape_of(x) for x in operands])
     dtype = common_dtype(*operands, what="einsum")
-    terms = [(letters, lift(cast(x, dtype))) for letters, x in zip(inputs, operands, strict=True)]
+    with joined(*operands):
+        terms = [(letters, lift(cast(x, dtype))) for letters, x in zip(inputs, operands, strict=True)]
     _check_extents(subscripts, terms)
     left, result = _diagonals(*terms[0])
     for place, term in enumerate(terms[1:], 1):

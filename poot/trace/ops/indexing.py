@@ -15,7 +15,7 @@ from poot.dtypes import DType, bool_, i32
 from poot.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, IndexMode, NumpyArray
 from poot.trace.dispatch import Operand, active, bind1, joined, lift
-from poot.trace.ops import elementwise, manipulation
+from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import one_axis, static_ints
 from poot.trace.ops.creation import asarray
 from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, parse
@@ -140,7 +140,7 @@ def _resolved(entry: Positions, extent: int, mode: IndexMode) -> Array:
         index = lift(cast(index, i32))
     if entry.resolved or mode == "wrap" or index.dtype.kind == "uint":
         return index
-    return elementwise.where(index < 0, index + extent, index)
+    return logic.where(index < 0, index + extent, index)
 
 
 def gather(x: Operand, indices: Operand, axes: tuple[int, ...], mode: IndexMode, fill_value: float | None) -> Array:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poot.dtypes import DType, DTypeLike, as_dtype, bool_, f32, i32, u32
+from poot.dtypes import DType, DTypeLike, bool_, f32, i32, u32
 from poot.errors import ArgumentError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike
-from poot.trace.dispatch import Operand, bind1, lift
+from poot.trace.dispatch import Operand, bind1, joined, lift
 from poot.trace.ops import elementwise, manipulation, reductions
 from poot.trace.ops.axes import many_axes, static_ints
 from poot.trace.ops.manipulation import matrix_transpose as matrix_transpose
-from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_dtype, strong
+from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_dtype, dtype_argument, strong
 from poot.trace.source import user_location
+
+__all__ = ["diagonal", "matmul", "matrix_transpose", "outer", "tensordot", "trace", "vecdot"]
 
 Axes = tuple[int, ...]
 
@@ -64,7 +66,7 @@ def products(
             where=user_location(),
         )
     operand = common_dtype(lift(a), lift(b))
-    result = operand if dtype is None else as_dtype(dtype)
+    result = operand if dtype is None else dtype_argument(dtype)
     return bind1(
         "dot_general",
         (a, b),
@@ -122,7 +124,7 @@ def dot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     found = common_dtype(x1, x2, what="dot")
     a, b = cast(x1, found), cast(x2, found)
     if not a.shape or not b.shape:
-        return elementwise.multiply(lift(a), lift(b))
+        return bind1("mul", (a, b))
     return products(a, b, ((-1,), (max(len(b.shape) - 2, 0),)), ((), ()), "dot")
 
 
@@ -142,7 +144,8 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1) -> Array:
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Every product of an element of x1 with one of x2, both flattened: [size of x1, size of x2]."""
-    return elementwise.multiply(manipulation.reshape(x1, (-1, 1)), manipulation.reshape(x2, (1, -1)))
+    with joined(x1, x2):
+        return elementwise.multiply(manipulation.reshape(x1, (-1, 1)), manipulation.reshape(x2, (1, -1)))
 
 
 def tensordot(

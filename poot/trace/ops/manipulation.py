@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from poot.errors import ArgumentError, ShapeError
 from poot.trace.array import Array, ArrayLike, Axis
-from poot.trace.dispatch import Operand, bind1, lift
+from poot.trace.dispatch import Operand, bind1, joined, lift
 from poot.trace.ops import axes as _axes
 from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_dtype, dtype_of, shape_of, strong
 from poot.trace.source import user_location
@@ -111,7 +111,8 @@ def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> Array:
 def broadcast_arrays(*arrays: ArrayLike) -> list[Array]:
     """Every array broadcast to their common shape."""
     shape = broadcast_shapes([shape_of(x) for x in arrays], "broadcast_arrays")
-    return [broadcast_to(x, shape) for x in arrays]
+    with joined(*arrays):
+        return [broadcast_to(x, shape) for x in arrays]
 
 
 def concat(arrays: Sequence[ArrayLike], /, axis: int | None = 0) -> Array:
@@ -119,7 +120,8 @@ def concat(arrays: Sequence[ArrayLike], /, axis: int | None = 0) -> Array:
     if len(arrays) == 0:
         raise ArgumentError(what="concat", actual=(), expected="at least one array", where=user_location())
     if axis is None:
-        arrays, axis = [reshape(x, (-1,)) for x in arrays], 0
+        with joined(*arrays):
+            arrays, axis = [reshape(x, (-1,)) for x in arrays], 0
     dtype = common_dtype(*arrays, what="concat")
     operands = [cast(x, dtype) for x in arrays]
     first = operands[0].shape
@@ -147,7 +149,8 @@ def stack(arrays: Sequence[ArrayLike], /, axis: int = 0) -> Array:
     dtype = common_dtype(*arrays, what="stack")
     place = _axes.one_axis(axis, len(first) + 1, "stack")
     shape = (*first[:place], 1, *first[place:])
-    return concat([bind1("reshape", (cast(x, dtype),), shape=shape) for x in arrays], axis=place)
+    with joined(*arrays):
+        return concat([bind1("reshape", (cast(x, dtype),), shape=shape) for x in arrays], axis=place)
 
 
 def split(x: ArrayLike, sections: int | Sequence[int], /, axis: int = 0) -> list[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from poot.errors import ArgumentError, ArgumentTypeError
+from poot.trace.array import is_array
 from poot.trace.source import user_location
 
 API_VERSIONS = ("2022.12", "2023.12", "2024.12")
@@ -45,6 +47,9 @@ def numpy_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: di
     function = _find(_ops(), found)
     if function is None:
         raise _unknown(what)
+    if name in _COMPARISONS:
+        scalars = [_holders(inputs, place) == _TEMPORARY for place in range(len(inputs))]
+        inputs = [item[()] if scalar else item for item, scalar in zip(inputs, scalars, strict=True)]
     allowed = ("axis", "keepdims") if method == "reduce" else ()
     for option, value in options.items():
         if option == "out":
@@ -62,6 +67,30 @@ def numpy_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: di
     if method == "reduce":
         options = {"axis": 0, **options}
     return function(*inputs, **options)
+
+
+# Comparing a NumPy scalar with an array, NumPy first makes the scalar a 0-d array, and with it strong.  Nobody else
+# holds that array, which its reference count shows; a 0-d array of the user's has at least one holder more.
+_COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+
+
+def _holders(inputs: Sequence[Any], place: int) -> int:
+    """How many references there are to a 0-d NumPy array among a ufunc's inputs; -1 of anything else."""
+    item = inputs[place]
+    return sys.getrefcount(item) if is_array(item) and not item.shape else -1
+
+
+class _Probe:
+    """Finds the reference count of such an array in this version of Python and NumPy."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> int:
+        return self.count(ufunc, method, inputs, options)
+
+    def count(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> int:
+        return next(iter([_holders(inputs, place) for place in range(len(inputs))]))
+
+
+_TEMPORARY: int = np.float64(1) < _Probe()  # type: ignore[operator, assignment]
 
 
 def numpy_function(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:

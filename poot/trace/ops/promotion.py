@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, DType, WeakKind, as_dtype, bool_, concrete, f32, promote
-from poot.errors import ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
+from poot.dtypes import ArraySpec, DType, DTypeLike, WeakKind, as_dtype, bool_, concrete, f32, promote
+from poot.errors import ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError, UnsupportedDTypeError
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, bind1
 from poot.trace.graph import Literal
@@ -24,6 +24,14 @@ from poot.trace.tracer import WeakTracer
 _WEAK_SCALARS: dict[type[Any], DType | WeakKind] = {np.bool_: bool_, np.int64: "int*", np.float64: "float*"}
 
 
+def dtype_argument(value: DTypeLike, what: str = "dtype") -> DType:
+    """The dtype that `as_dtype` finds; its error names the user's line."""
+    try:
+        return as_dtype(value, what)
+    except UnsupportedDTypeError as error:
+        raise error.at(user_location()) from None
+
+
 def kind_of(x: ArrayLike, what: str = "operand") -> DType | WeakKind:
     """An operand's dtype, or its weak kind; ArgumentTypeError for what is no array or number."""
     if isinstance(x, WeakTracer):
@@ -31,7 +39,7 @@ def kind_of(x: ArrayLike, what: str = "operand") -> DType | WeakKind:
     if isinstance(x, Array):
         return x.dtype
     if isinstance(x, (np.ndarray, np.generic)):
-        return _WEAK_SCALARS.get(type(x)) or as_dtype(x.dtype, what)
+        return _WEAK_SCALARS.get(type(x)) or dtype_argument(x.dtype, what)
     if isinstance(x, bool):
         return bool_
     if isinstance(x, int):
@@ -104,7 +112,7 @@ def literal(x: object, dtype: DType) -> Literal:
         held = rounded(value, dtype)
     except OverflowArgumentError:
         held = math.inf
-    if math.isinf(held) and not math.isinf(value):
+    if math.isinf(held) and (isinstance(value, int) or not math.isinf(value)):
         raise _overflow(value, dtype)
     return Literal(held, dtype)
 

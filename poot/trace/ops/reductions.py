@@ -9,14 +9,14 @@ from __future__ import annotations
 import builtins
 import math
 
-from poot.dtypes import DType, DTypeLike, as_dtype, bool_, f32, i32, u32
+from poot.dtypes import DType, DTypeLike, bool_, f32, i32, u32
 from poot.errors import ShapeError
 from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.dispatch import Operand, bind1, lift
 from poot.trace.ops import elementwise
 from poot.trace.ops.axes import sorted_axes
-from poot.trace.ops.elementwise import truth
-from poot.trace.ops.promotion import cast, common_float, dtype_of
+from poot.trace.ops.maps import truth
+from poot.trace.ops.promotion import cast, common_float, dtype_argument, dtype_of
 from poot.trace.source import user_location
 
 
@@ -38,13 +38,13 @@ def _sum_dtype(dtype: DType) -> DType:
 
 def sum(x: ArrayLike, /, axis: Axis = None, *, dtype: DTypeLike = None, keepdims: bool = False) -> Array:
     """The sum; 0 of no elements.  Integers below 32 bits and bools are summed as i32 or u32, or in `dtype`."""
-    found = _sum_dtype(dtype_of(x, "sum")) if dtype is None else as_dtype(dtype)
+    found = _sum_dtype(dtype_of(x, "sum")) if dtype is None else dtype_argument(dtype)
     return _reduce("reduce_sum", cast(x, found), axis, keepdims)
 
 
 def prod(x: ArrayLike, /, axis: Axis = None, *, dtype: DTypeLike = None, keepdims: bool = False) -> Array:
     """The product; 1 of no elements.  Integers below 32 bits and bools are multiplied as i32 or u32, or in `dtype`."""
-    found = _sum_dtype(dtype_of(x, "prod")) if dtype is None else as_dtype(dtype)
+    found = _sum_dtype(dtype_of(x, "prod")) if dtype is None else dtype_argument(dtype)
     return _reduce("reduce_prod", cast(x, found), axis, keepdims)
 
 

@@ -11,7 +11,7 @@ from poot.errors import ArgumentError, FeatureError
 from poot.trace.array import Array, ArrayLike, IndexMode
 from poot.trace.dispatch import bind1, joined, lift
 from poot.trace.graph import Literal
-from poot.trace.ops import elementwise, indexing, manipulation
+from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.creation import full
 from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Positions, Span, parse
 from poot.trace.ops.promotion import cast
@@ -92,7 +92,7 @@ def _masked(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Comb
         )
     condition = manipulation.reshape(lift(mask.array), (*mask.array.shape, *(1,) * (x.ndim - mask.rank)))
     changed = manipulation.broadcast_to(_same_dtype(x, values, combine), x.shape)
-    return elementwise.where(condition, changed, x)
+    return logic.where(condition, changed, x)
 
 
 def _spanned(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Combine) -> Array:
@@ -112,7 +112,7 @@ def _spanned(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Com
             return changed
         return bind1("dynamic_update_slice", (x, changed, *(Literal(low, i32) for low in lows)))
     inside, spaced = (_spaced(part, spans, lows, x.shape) for part in (full(changed.shape, True), changed))
-    return elementwise.where(inside, spaced, x)
+    return logic.where(inside, spaced, x)
 
 
 def _same_dtype(part: Array, values: ArrayLike, combine: Combine) -> Array:

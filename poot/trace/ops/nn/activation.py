@@ -9,7 +9,7 @@ from poot.dtypes import DType, f32
 from poot.errors import ArgumentError
 from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.dispatch import lift
-from poot.trace.ops import elementwise, manipulation, reductions
+from poot.trace.ops import elementwise, logic, manipulation, reductions
 from poot.trace.ops.axes import many_axes, one_axis
 from poot.trace.ops.promotion import cast, common_float
 from poot.trace.source import user_location
@@ -86,7 +86,7 @@ def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> 
     """The logarithm of the sum of exp(x); -inf where every x is; ShapeError of no elements."""
     wide, dtype = widened(x, "logsumexp")
     top = reductions.max(wide, axis, keepdims=True)
-    top = elementwise.where(elementwise.isfinite(top), top, 0)
+    top = logic.where(logic.isfinite(top), top, 0)
     total = elementwise.log(reductions.sum(elementwise.exp(wide - top), axis, keepdims=True)) + top
     if not keepdims:
         total = manipulation.squeeze(total, many_axes(axis, total.ndim, "logsumexp"))

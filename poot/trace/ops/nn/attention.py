@@ -8,7 +8,7 @@ from poot.dtypes import DType, bool_, f32
 from poot.errors import DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import joined, lift
-from poot.trace.ops import elementwise, reductions
+from poot.trace.ops import elementwise, logic, reductions
 from poot.trace.ops.creation import iota
 from poot.trace.ops.linalg import products
 from poot.trace.ops.promotion import broadcast_shapes, cast, common_float, dtype_of, shape_of
@@ -75,13 +75,13 @@ def _masked(scores: Array, mask: ArrayLike | None, causal: bool) -> Array:
     if causal:
         queries, keys = scores.shape[-2:]
         allowed = iota((queries, keys), 1) <= iota((queries, keys), 0) + (keys - queries)
-        scores = elementwise.where(allowed, scores, -math.inf)
+        scores = logic.where(allowed, scores, -math.inf)
     return scores
 
 
 def _apply(scores: Array, mask: ArrayLike, dtype: DType) -> Array:
     if dtype is bool_:
-        return elementwise.where(mask, scores, -math.inf)
+        return logic.where(mask, scores, -math.inf)
     if not dtype.is_float:
         raise DTypeError(
             what="attention: mask", actual=dtype, expected="bools, or floats to be added", where=user_location()
@@ -94,6 +94,6 @@ def _softmax(scores: Array) -> Array:
     if scores.shape[-1] == 0:
         return scores
     top = reductions.max(scores, -1, keepdims=True)
-    powers = elementwise.exp(scores - elementwise.where(top == -math.inf, 0, top))
+    powers = elementwise.exp(scores - logic.where(top == -math.inf, 0, top))
     total = reductions.sum(powers, -1, keepdims=True)
-    return powers / elementwise.where(total == 0, 1, total)
+    return powers / logic.where(total == 0, 1, total)
