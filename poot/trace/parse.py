@@ -176,7 +176,7 @@ class _Parser:
         self.expect("=")
         primitive = self.name()
         inputs: list[Atom] = []
-        while self.token.kind in ("id", "number") or self.at("true") or self.at("false"):
+        while self.at_operand():
             inputs.append(self.atom())
         params = dict(self.items(self.parameter, "]")) if self.accept("[") else {}
         effects: set[str] = set()
@@ -188,6 +188,13 @@ class _Parser:
         for value in outputs:
             self.define(value.id, value.spec)
         return Equation(primitive, tuple(inputs), Params(params), tuple(outputs), tuple(regions), frozenset(effects))
+
+    def at_operand(self) -> bool:
+        """Whether an atom follows that is not the first result of the next equation, `%3: …`."""
+        token = self.token
+        if token.kind == "id":
+            return self.scan(token.start + len(token.text)).text != ":"
+        return token.kind == "number" or self.at("true") or self.at("false")
 
     def result(self) -> Value:
         number = self.id()
