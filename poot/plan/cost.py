@@ -65,7 +65,7 @@ class Costs:
         return self.lanes // 2 if dtype.bits > 32 else self.lanes
 
 
-_CPU = Costs(64, 64, 1 << 17, 4096, 512, 1 << 16, 8, 4, 64)
+_CPU = Costs(64, 64, 1 << 17, 4096, 512, 1 << 19, 8, 4, 64)
 _GPU = Costs(256, 256, 1 << 22, 4096, 512, 1 << 14, 512, 8, 64)
 _BY_BACKEND = {"cpu": _CPU, "interpret": _CPU}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from poot.dtypes import ArraySpec
-from poot.kernel.ir import Const, Expr, Var
+from poot.kernel.ir import Access, Const, Expr, Var
 from poot.plan.emitter import Emitter
 from poot.plan.indexing import Affine, Indices, Quotient, expand, flatten
 from poot.trace.graph import Atom, Equation, Literal, Value
@@ -49,6 +49,11 @@ class Elements:
             self._buffers[key] = name
             self.arguments.append(value.id)
         return self._buffers[key]
+
+    def temporary(self, number: int, spec: ArraySpec, access: Access) -> str:
+        """The buffer of a temporary of the group, of its own shape."""
+        self.arguments.append(-1 - number)
+        return self.k.buffer(f"part{number}", spec.dtype, access, spec.shape)
 
     def load(self, value: Value, index: Indices) -> Expr:
         """One element of a value that has a buffer."""

@@ -86,6 +86,10 @@ class Emitter(KernelBuilder):
             self._forms[var.name] = self.form(value)
         return var
 
+    def variable(self, value: Expr, hint: str) -> Var:
+        """A local that will change: it never stands for its first value."""
+        return super().let(value, hint)
+
     @override
     def assign(self, var: Var, value: Expr) -> None:
         self.assigned = True

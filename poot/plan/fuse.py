@@ -51,11 +51,14 @@ def fuse(graph: Graph, target: Target, space: Space | None = None) -> Fusion:
 
 @dataclass(slots=True)
 class _Shape:
-    """What a Pull does whatever the index: found once for each primitive, parameters and operand types."""
+    """What a Pull does whatever the index: found once for each primitive, parameters and operand types.
+
+    `alias` is the operand in whose memory the result lies, or -1.
+    """
 
     view: bool
     constant: bool
-    alias: bool
+    alias: int
     checked: frozenset[int]
 
 
@@ -114,7 +117,7 @@ class _Sweep:
             known = self._shapes[key] = _Shape(
                 found.view,
                 found.constant,
-                found.view and _is_alias(equation, found, index),
+                _alias(equation, found, index),
                 frozenset(read.operand for read in found.reads if read.checked),
             )
         return known
@@ -144,8 +147,8 @@ class _Sweep:
         (value,) = equation.outputs
         if not stored and hosts:
             return
-        operand = next((atom for atom in equation.inputs if isinstance(atom, Value)), None)
-        if shape.alias and operand is not None:
+        operand = equation.inputs[shape.alias] if shape.alias >= 0 else None
+        if isinstance(operand, Value):
             self.aliases[value.id] = operand
             self.needed.add(operand.id)
         else:
@@ -228,7 +231,7 @@ class _Sweep:
         group.take(number, equation)
         for atom in equation.inputs:
             if isinstance(atom, Value):
-                group.read(atom, None, 0)
+                group.read(atom, None)
                 self.needed.add(atom.id)
         for value in equation.outputs:
             group.outputs[value] = ()
@@ -265,7 +268,7 @@ class _Sweep:
         for read in found.reads:
             atom = equation.inputs[read.operand]
             if isinstance(atom, Value):
-                group.read(atom, None, 1, read.checked)
+                group.read(atom, None, 1, checked=read.checked, conditional=True)
                 self.needed.update({atom.id} if read.checked else ())
         group.pinned.append(index)
         for value in equation.outputs:
@@ -349,10 +352,11 @@ class _Sweep:
         return found
 
 
-def _is_alias(equation: Equation, found: Probe, index: Indices) -> bool:
-    """Whether a view's elements lie where its operand's do."""
+def _alias(equation: Equation, found: Probe, index: Indices) -> int:
+    """The operand whose elements lie where those of the result do, or -1."""
+    if not found.view:
+        return -1
     (read,) = found.reads
     operand, (output,) = equation.inputs[read.operand], equation.outputs
-    if operand.spec.size != output.spec.size:
-        return False
-    return flatten(read.index, operand.shape) == flatten(index, output.shape)
+    same = operand.spec.size == output.spec.size
+    return read.operand if same and flatten(read.index, operand.shape) == flatten(index, output.shape) else -1

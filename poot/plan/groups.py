@@ -25,7 +25,10 @@ class Group:
     `parallel` are the loop axes whose threads are independent, in row-major order of the first output; `reduced` the
     forms that run through the reduced (or contracted) axes, outermost first.  `members` are equation numbers,
     `outputs` the values that are stored, with the index that each is stored at, `places` where each value is read,
-    `reads` the values read from memory, `checked` those among them read with bounds checks.
+    `operands` where each reduction or contraction reads its operands, by equation number, `reads` the values read from
+    memory, `checked` those among them read with bounds checks.  `conditional` values are read only where control flow
+    has made their index valid; `imperative` ones are made by rules that change locals; `pinned` are the places at which
+    a rule uses the index itself.
     """
 
     number: int
@@ -38,7 +41,9 @@ class Group:
     places: dict[int, Places] = field(default_factory=dict[int, Places])
     reads: dict[int, Value] = field(default_factory=dict[int, Value])
     checked: set[int] = field(default_factory=set[int])
+    conditional: set[int] = field(default_factory=set[int])
     imperative: set[int] = field(default_factory=set[int])
+    operands: dict[int, tuple[Indices, ...]] = field(default_factory=dict[int, tuple[Indices, ...]])
     pinned: list[Indices] = field(default_factory=list[Indices])
     depth: dict[int, int] = field(default_factory=dict[int, int])
     weight: int = 0
@@ -89,11 +94,15 @@ class Group:
 
     # --- growth ---
 
-    def read(self, value: Value, places: Places, depth: int, checked: bool = False) -> None:
+    def read(
+        self, value: Value, places: Places, depth: int = 0, *, checked: bool = False, conditional: bool = False
+    ) -> None:
         """Note that a value is read at some places."""
         self.reads.setdefault(value.id, value)
         if checked:
             self.checked.add(value.id)
+        if conditional:
+            self.conditional.add(value.id)
         self.depth[value.id] = max(depth, self.depth.get(value.id, 0))
         known = self.places.get(value.id, [])
         self.places[value.id] = None if known is None or places is None else merge(known, places)

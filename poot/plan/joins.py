@@ -39,6 +39,7 @@ class Reading:
     value: Value
     places: Places
     checked: bool = False
+    conditional: bool = False
 
 
 # --- what an equation reads ------------------------------------------------------------------------------------------
@@ -73,7 +74,8 @@ def _readings(
             value = equation.inputs[read.operand]
             if isinstance(value, Value):
                 known = known_axes(group, read.index) and not read.checked
-                readings.append(Reading(value, [read.index] if known else None, read.checked))
+                plain = result.view or result.constant
+                readings.append(Reading(value, [read.index] if known else None, read.checked, not plain))
     return readings, found
 
 
@@ -108,11 +110,18 @@ def _commit(
     index: Indices | None,
 ) -> None:
     depth = max(group.depth.get(value.id, 0) for value in equation.outputs) + deeper
+    conditional = any(value.id in group.conditional for value in equation.outputs)
     group.take(number, equation)
     group.weight += cost.weight(equation.primitive)
     group.faults |= "fault" in equation.effects
     for reading in readings:
-        group.read(reading.value, reading.places, depth, reading.checked)
+        group.read(
+            reading.value,
+            reading.places,
+            depth,
+            checked=reading.checked,
+            conditional=conditional or reading.conditional,
+        )
     if index is not None:
         for value in equation.outputs:
             group.outputs[value] = index
@@ -148,7 +157,7 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
         return "it is read at indices that are not known"
     if output and (places is None or len(places) != 1 or not group.stores(value, places[0])):
         return "the kernel does not visit each of its elements"
-    if equation.effects and (places is None or not any(group.covered(value, index) is not None for index in places)):
+    if equation.effects and (value.id in group.conditional or not _visited(group, value, places or [])):
         return "the kernel does not visit each of its elements, and it may fault"
     if places is None:
         values = [atom for atom in equation.inputs if isinstance(atom, Value)]
@@ -171,6 +180,10 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
         group.pinned += places
     _commit(group, number, equation, readings, deeper, places[0] if output and places is not None else None)
     return ""
+
+
+def _visited(group: Group, value: Value, places: Sequence[Indices]) -> bool:
+    return any(group.covered(value, index) is not None for index in places)
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
@@ -218,6 +231,7 @@ def join_reduction(
     group.kind, group.parallel = "reduce", shape.parallel
     group.reduced, group.reduced_shape = shape.reduced, extents
     group.reductions.append(number)
+    group.operands[number] = (index,)
     _commit(group, number, equation, readings, 1, places[0] if output else None)
     return ""
 
@@ -303,6 +317,7 @@ def join_contraction(setting: Setting, group: Group, number: int, equation: Equa
     if reason:
         return reason
     group.kind, group.contraction = "contract", number
+    group.operands[number] = tuple(index for reading in readings for index in reading.places or ())
     group.reduced, group.reduced_shape = tuple(map(of_axis, axes)), extents
     _commit(group, number, equation, readings, 1, places[0] if output else None)
     return ""

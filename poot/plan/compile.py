@@ -1,0 +1,141 @@
+"""The compiler of graphs: passes, fusion, lowering and storage, in a fixed order.
+
+program = compile(graph, Target.parse("cpu"), CompileOptions())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from poot.errors import Unsupported
+from poot.plan.assemble import Assembly, Block
+from poot.plan.limits import CompileOptions
+from poot.plan.lower import Lowering
+from poot.plan.passes import PASSES
+from poot.plan.program import EquationPlan, Numerics, PassRecord, Program, Role
+from poot.plan.storage import plan_storage
+from poot.target import Target
+from poot.trace.graph import Atom, Equation, Graph, Literal, Value
+from poot.trace.primitives import lookup
+
+
+def compile(graph: Graph, target: Target, options: CompileOptions | None = None) -> Program:
+    """Plan a graph for a target.
+
+    Raises LimitError past a limit of `options.limits`, Unsupported where the target cannot run an equation, and
+    CompileError where a rule is wrong; each names the equation and the user's line.
+    """
+    options = options or CompileOptions()
+    options.limits.check_graph(graph)
+    planned = graph
+    records: list[PassRecord] = []
+    for each in PASSES:
+        planned, record = each.run(planned, target, options)
+        records.append(record)
+    require_supported(planned, target)
+    assembly = Assembly(target, Lowering(target, options.limits))
+    block = Block(assembly, planned, {})
+    roles: Sequence[Role] = ("constant", "input", "state")
+    for role, variables in zip(roles, (planned.constants, planned.inputs, planned.states), strict=True):
+        for variable in variables:
+            block.cells[variable.value.id] = assembly.cells.new(role, variable.spec, variable.name)
+    outputs = [assembly.cells.new("output", atom.spec) for atom in planned.outputs]
+    updates = _update_cells(assembly, block, planned, outputs)
+    atoms: list[Atom] = [*planned.outputs, *(atom for _, atom in planned.updates)]
+    steps = block.run(atoms, [*outputs, *updates])
+    records.append(_fusion_record(block, planned))
+    return Program(
+        graph,
+        planned,
+        target,
+        tuple(assembly.lowering.kernels),
+        steps,
+        plan_storage(assembly.cells.slots, steps, frozenset(updates)),
+        tuple(outputs),
+        tuple((name, cell) for (name, _), cell in zip(planned.updates, updates, strict=True)),
+        _fates(graph, records[:-1], block.plans),
+        _numerics(planned, options),
+        options.numerics == "fused",
+        tuple(records),
+    )
+
+
+def _update_cells(assembly: Assembly, block: Block, graph: Graph, outputs: Sequence[int]) -> list[int]:
+    """Where each state's next value is made: an output that is the same value, or memory of its own."""
+    stored = {atom.id: cell for atom, cell in zip(graph.outputs, outputs, strict=True) if isinstance(atom, Value)}
+    variables = {variable.value.id for variable in graph.variables}
+    cells: list[int] = []
+    for _, atom in graph.updates:
+        shared = stored.get(atom.id) if isinstance(atom, Value) and atom.id not in variables else None
+        cells.append(assembly.cells.new("scratch", atom.spec) if shared is None else shared)
+    return cells
+
+
+# --- what the target can do -------------------------------------------------------------------------------------------
+
+
+def require_supported(graph: Graph, target: Target) -> None:
+    """Unsupported unless the target has every dtype of a graph and can bind buffers of every size."""
+    largest = dict(target.limits).get("binding_bytes")
+
+    def check(what: str, value: Value | Literal, equation: Equation | None) -> None:
+        line = None if equation is None else equation.where
+        if value.dtype not in target.dtypes:
+            raise Unsupported(
+                what=what,
+                target=target,
+                message=f"it has no {value.dtype}",
+                where=line,
+                remedy=f"cast to a dtype that it has: {', '.join(sorted(d.name for d in target.dtypes))}.",
+            )
+        if largest is not None and value.spec.nbytes > largest:
+            message = f"{value.spec} takes {value.spec.nbytes} bytes, and its buffers hold {largest}"
+            raise Unsupported(what=what, target=target, message=message, where=line)
+
+    for variable in graph.variables:
+        check(f"{variable.name!r}", variable.value, None)
+    for number, equation in enumerate(graph.equations):
+        for value in (*equation.inputs, *equation.outputs):
+            check(f"equation {number} ({equation.primitive})", value, equation)
+        for region in equation.regions:
+            require_supported(region, target)
+
+
+# --- what is said of the result ---------------------------------------------------------------------------------------
+
+
+def _fusion_record(block: Block, planned: Graph) -> PassRecord:
+    groups = len(block.fusion.groups)
+    count = len(planned.equations)
+    notes = (f"{count} equations in {groups} kernels' groups, {len(block.fusion.aliases)} aliases",)
+    return PassRecord("fuse", count, count, notes, tuple(block.assembly.declined))
+
+
+def _fates(graph: Graph, records: Sequence[PassRecord], plans: Sequence[EquationPlan]) -> tuple[EquationPlan, ...]:
+    """What became of each equation of the caller's graph, through every pass."""
+    fates: list[EquationPlan | None] = [None] * len(graph.equations)
+    origins = list(range(len(graph.equations)))
+    for record in records:
+        for removed in record.removed:
+            origin = origins[removed.equation]
+            fates[origin] = EquationPlan(removed.fate, note=removed.note)
+        origins = [origins[number] for number in record.origins]
+    for origin, plan in zip(origins, plans, strict=True):
+        fates[origin] = plan
+    return tuple(fate or EquationPlan("dead") for fate in fates)
+
+
+def _numerics(graph: Graph, options: CompileOptions) -> Numerics:
+    """How the program's results may differ from the oracle's."""
+    if _exact(graph):
+        return "exact"
+    return "unfused" if options.numerics == "strict" else "reassociating"
+
+
+def _exact(graph: Graph) -> bool:
+    for equation in graph.equations:
+        floats = any(value.dtype.is_float for value in equation.outputs)
+        moves = lookup(equation.primitive).kind in ("view", "index")
+        if (floats and not moves) or not all(map(_exact, equation.regions)):
+            return False
+    return True

@@ -1,0 +1,98 @@
+"""Lowering: each group of equations becomes kernels, by the schedule for its kind; equal groups are lowered once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from poot.kernel.ir import Alloc, Atomic, For, Kernel, Let, walk
+from poot.plan import cost
+from poot.plan.groups import Group
+from poot.plan.indexing import Space
+from poot.plan.limits import CompileLimits
+from poot.plan.schedules.common import Context, GroupPlan, Setup
+from poot.plan.schedules.contract import lower_contraction
+from poot.plan.schedules.pointwise import lower_pointwise
+from poot.plan.schedules.rows import lower_rows
+from poot.target import Target
+from poot.trace.graph import Literal, Value
+
+_SCHEDULES: dict[str, Callable[[Context, Group], GroupPlan]] = {
+    "map": lower_pointwise,
+    "reduce": lower_rows,
+    "contract": lower_contraction,
+}
+
+
+@dataclass(slots=True)
+class Lowering:
+    """Lowers the groups of one compile; `kernels` are the distinct kernels so far, in order of first use."""
+
+    target: Target
+    limits: CompileLimits
+    space: Space = field(default_factory=Space)
+    kernels: list[Kernel] = field(default_factory=list[Kernel])
+    _numbers: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
+    _by_identity: dict[int, int] = field(default_factory=dict[int, int])
+    _plans: dict[object, GroupPlan] = field(default_factory=dict[object, GroupPlan])
+
+    def lower(self, group: Group) -> GroupPlan:
+        """The launches of a group; Unsupported where the target cannot run it."""
+        key, identities = _signature(group)
+        plan = self._plans.get(key)
+        if plan is None:
+            made = _SCHEDULES[group.kind](Context(self.target, cost.costs(self.target), self.space), group)
+            local = {identity: place for place, identity in enumerate(identities)}
+            plan = self._plans[key] = _renamed(made, lambda identity: local[identity])
+            for setup in plan.setups:
+                self._check(setup.kernel)
+        return _renamed(plan, lambda place: identities[place])
+
+    def _check(self, kernel: Kernel) -> None:
+        nodes = walk(kernel.body)
+        self.limits.check("max_instructions", len(nodes))
+        names = sum(isinstance(node, (Let, For, Alloc, Atomic)) for node in nodes)
+        self.limits.check("max_locals", names)
+
+    def number(self, kernel: Kernel) -> int:
+        """The number of a kernel in `kernels`; equal kernels share one."""
+        known = self._by_identity.get(id(kernel))
+        if known is None:
+            known = self._numbers.get(kernel)
+            if known is None:
+                known = self._numbers[kernel] = len(self.kernels)
+                self.kernels.append(kernel)
+            self._by_identity[id(kernel)] = known
+        return known
+
+
+def _renamed(plan: GroupPlan, rename: Callable[[int], int]) -> GroupPlan:
+    setups = tuple(
+        Setup(setup.kernel, setup.groups, tuple(rename(a) if a >= 0 else a for a in setup.arguments))
+        for setup in plan.setups
+    )
+    return GroupPlan(setups, plan.temporaries)
+
+
+def _signature(group: Group) -> tuple[object, list[int]]:
+    """What a group computes whatever its values are called, and its values in the order of that."""
+    numbers: dict[int, int] = {}
+    parts: list[object] = [group.kind]
+    for number in sorted(group.members):
+        equation = group.members[number]
+        parts += (equation.primitive, equation.params)
+        for atom in equation.inputs:
+            parts.append(atom if isinstance(atom, Literal) else _numbered(atom, numbers))
+        parts.append("=")
+        parts += [_numbered(value, numbers) for value in equation.outputs]
+    parts.append("stores")
+    parts += sorted(numbers[value.id] for value in group.outputs)
+    return tuple(parts), list(numbers)
+
+
+def _numbered(value: Value, numbers: dict[int, int]) -> object:
+    known = numbers.get(value.id)
+    if known is None:
+        numbers[value.id] = len(numbers)
+        return len(numbers) - 1, value.spec
+    return known
