@@ -96,7 +96,9 @@ def return_(f: Frame) -> None:
 
 
 def barrier(f: Frame) -> None:
-    """All lanes run each statement together, so that nothing is left to wait for."""
+    """All lanes run each statement together, so that nothing is left to wait for; watched runs count barriers."""
+    if f.watch is not None:
+        f.watch.barrier(f.mask)
 
 
 def _turn(f: Frame, body: Execute, turns: Turns) -> Mask:

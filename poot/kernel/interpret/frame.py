@@ -10,6 +10,7 @@ import numpy.typing as npt
 from poot.kernel.faults import claim, fault_error, new_record
 from poot.kernel.interpret.affine import Affine, Value, affine, as_array, divided
 from poot.kernel.interpret.memory import Memory
+from poot.kernel.interpret.races import Watch, WatchedMemory
 from poot.kernel.interpret.space import Array, Mask, Space
 from poot.kernel.ir import Kernel
 
@@ -51,10 +52,26 @@ class Frame:
     faults: Faults
     groups: tuple[int, int, int]
     threads: tuple[int, int, int]
-    arrays: dict[str, Memory]
     env: dict[str, Value]
+    watch: Watch | None = None
+    arrays: dict[str, Memory] = field(default_factory=dict[str, Memory])
     turns: Turns = field(default_factory=Turns)
     numbers: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
+
+    def array(
+        self,
+        name: str,
+        kind: str,
+        storage: Array,
+        extents: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int = 0,
+        steps: tuple[int, ...] | None = None,
+    ) -> None:
+        """Add a buffer, or a shared or private array."""
+        layout = storage, extents, strides, self.space, offset, steps
+        watch = self.watch
+        self.arrays[name] = Memory(*layout) if watch is None else WatchedMemory(*layout).watched(watch, name, kind)
 
     @property
     def independent(self) -> bool:

@@ -17,7 +17,7 @@ from poot.kernel.interpret.atomics import update
 from poot.kernel.interpret.collectives import collective
 from poot.kernel.interpret.flow import Evaluate, Execute
 from poot.kernel.interpret.frame import Frame
-from poot.kernel.interpret.memory import Access, Memory
+from poot.kernel.interpret.memory import Access
 from poot.kernel.interpret.space import Array
 from poot.kernel.ir import (
     Alloc,
@@ -49,11 +49,10 @@ from poot.kernel.scalar import converter, evaluator
 
 
 class Translator:
-    """Makes the closures of one kernel; `memory` is the class of its arrays."""
+    """Makes the closures of one kernel."""
 
-    def __init__(self, kernel: Kernel, memory: type[Memory] = Memory) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.memory = memory
         self.sites = site_numbers(kernel)
 
     # --- expressions ---
@@ -199,23 +198,20 @@ class Translator:
 
     def alloc(self, stmt: Alloc) -> Execute:
         count, dtype = math.prod(stmt.shape), stmt.dtype.dtype
-        strides = [stride for stride in contiguous_strides(stmt.shape) if stride is not None]
-        memory = self.memory
+        strides = tuple(stride for stride in contiguous_strides(stmt.shape) if stride is not None)
 
-        def run(f: Frame) -> None:
-            space = f.space
-            if stmt.space == "private":
-                lanes = space.lanes
-                steps = space.linear(space.names, 1)
-                storage = np.zeros(count * lanes, dtype)
-                made = memory(storage, stmt.shape, tuple(stride * lanes for stride in strides), space, 0, steps)
-            else:
-                groups = tuple(name for name in space.names if name.startswith("group"))
-                storage = np.zeros(count * math.prod(space.shape[: len(groups)]), dtype)
-                made = memory(storage, stmt.shape, tuple(strides), space, 0, space.linear(groups, count))
-            f.arrays[stmt.name] = made
+        def private(f: Frame) -> None:
+            lanes = f.space.lanes
+            spread = tuple(stride * lanes for stride in strides)
+            steps = f.space.linear(f.space.names, 1)
+            f.array(stmt.name, stmt.space, np.zeros(count * lanes, dtype), stmt.shape, spread, 0, steps)
 
-        return run
+        def shared(f: Frame) -> None:
+            groups = tuple(name for name in f.space.names if name.startswith("group"))
+            storage = np.zeros(count * math.prod(f.space.shape[: len(groups)]), dtype)
+            f.array(stmt.name, stmt.space, storage, stmt.shape, strides, 0, f.space.linear(groups, count))
+
+        return private if stmt.space == "private" else shared
 
     def counted(self, stmt: For) -> Execute:
         start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), stmt.step

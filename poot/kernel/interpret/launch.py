@@ -14,7 +14,7 @@ from poot.errors import LaunchError
 from poot.kernel.interpret.affine import Value
 from poot.kernel.interpret.frame import AXES, Faults, Frame
 from poot.kernel.interpret.lanes import Translator
-from poot.kernel.interpret.memory import Memory
+from poot.kernel.interpret.races import Watch
 from poot.kernel.interpret.space import Array, Space
 from poot.kernel.ir import Alloc, Barrier, BufferParam, Collective, Kernel, Slot, argument_slots, walk
 
@@ -42,9 +42,10 @@ def run(
     groups: Triple,
     fault: npt.NDArray[np.int32] | None = None,
     launch: int = 0,
+    checks: bool = False,
 ) -> None:
     """Run a prepared kernel once; see `Interpreter.run`."""
-    Interpreter(kernel).run(arguments, groups=groups, fault=fault, launch=launch)
+    Interpreter(kernel).run(arguments, groups=groups, fault=fault, launch=launch, checks=checks)
 
 
 def bind(kernel: Kernel, values: Mapping[str, Any], *, threads: Sequence[int] = ()) -> list[object]:
@@ -120,23 +121,29 @@ class Interpreter:
         groups: Triple,
         fault: npt.NDArray[np.int32] | None = None,
         launch: int = 0,
+        checks: bool = False,
     ) -> None:
         """Run all lanes of the groups.
 
         `arguments` follow `argument_slots(kernel)` up to the launch's own numbers, which come by name: a buffer is a
         `BufferView`, or a flat contiguous array from its first element on.  The first failed check is kept in `fault`,
         a record as `ir.FAULT_WORDS` describes; without one it is raised.  LaunchError where arguments do not fit.
+
+        `checks` raises KernelError where threads race for an element of a shared array or buffer (a missing barrier
+        among them), and where a shared or private array is read before it is written; it takes many times as long.
         """
         bound = self._bind(arguments, groups)
         faults = Faults(self.kernel, launch, fault)
+        watch = Watch() if checks else None
         with np.errstate(all="ignore"):
             for axes in self._chunks(groups, bound.threads):
                 space = Space.of(axes)
-                arrays = {
-                    name: Memory(view.storage, extents, strides, space, view.offset)
-                    for name, (view, extents, strides) in bound.views.items()
-                }
-                self._body(Frame(self.kernel, space, True, faults, groups, bound.threads, arrays, dict(bound.scalars)))
+                frame = Frame(self.kernel, space, True, faults, groups, bound.threads, dict(bound.scalars), watch)
+                for name, (view, extents, strides) in bound.views.items():
+                    frame.array(name, "buffer", view.storage, extents, strides, view.offset)
+                if watch is not None:
+                    watch.enter(frame)
+                self._body(frame)
 
     # --- arguments ---
 
