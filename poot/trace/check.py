@@ -63,7 +63,7 @@ class _Checker:
             try:
                 exact = literal(atom.value, atom.dtype) == atom
             except PootError as error:
-                self.fail(what, str(error), where)
+                self.fail(what, _brief(error), where)
             if not exact:
                 self.fail(what, f"the literal {atom.value!r} is not a value of {atom.dtype}", where)
             return
@@ -88,7 +88,7 @@ class _Checker:
             specs = tuple(atom.spec for atom in equation.inputs)
             results_of_rule = entry.type_rule(specs, equation.params, equation.regions)
         except PootError as error:
-            raise GraphError(equation=self.prefix + what, message=str(error), where=where) from error
+            raise GraphError(equation=self.prefix + what, message=_brief(error), where=where) from error
         stated = tuple(value.spec for value in equation.outputs)
         if stated != results_of_rule:
             listed, given = (", ".join(map(str, specs)) or "nothing" for specs in (stated, results_of_rule))
@@ -119,6 +119,11 @@ class _Checker:
             self.atom(atom, what, None)
             if atom.spec != states[name]:
                 self.fail(what, f"the state is {states[name]}, its update {atom.spec}")
+
+
+def _brief(error: PootError) -> str:
+    """An error's own words: its remedy is for those who write operations, not for those who wrote a graph down."""
+    return str(error).partition("\n")[0]
 
 
 def _set(effects: frozenset[str]) -> str:
