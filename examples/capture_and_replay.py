@@ -18,7 +18,7 @@ LIMITS = poot.TraceLimits(
 
 
 def moving_average(n: int, decay: float = 0.9) -> poot.Graph:
-    """average <- decay * average + (1 - decay) * x, which is also the output."""
+    """The state goes to decay * average + (1 - decay) * x, which is also the output."""
     b = poot.Builder(LIMITS, name="moving_average")
     x = b.input("x", f32[n])
     average = b.state("average", f32[n])

@@ -107,7 +107,9 @@ def assert_same(graph: Graph, bindings: Arrays, *, target: Target = INTERPRET, e
 
 
 def compare(actual: Any, expected: Any, exact: bool) -> None:
-    if isinstance(expected, (tuple, list)):
+    if expected is None:
+        assert actual is None
+    elif isinstance(expected, (tuple, list)):
         assert len(actual) == len(expected)
         for mine, theirs in zip(actual, expected, strict=True):
             compare(mine, theirs, exact)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,8 +29,9 @@ class Memory:
         self.device = device
         self.buffer = buffer
 
-    def __del__(self) -> None:
-        self.device.free(self.buffer)
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not finalizing():  # the process gives everything back, and modules may be gone already
+            self.device.free(self.buffer)
 
 
 class DeviceArray(Array):

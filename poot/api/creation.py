@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,7 +64,7 @@ class _Shared(Memory):
     def __init__(self, device: Any, buffer: Buffer) -> None:
         super().__init__(device, buffer)
 
-    def __del__(self) -> None:
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """The host array goes with its last reference."""
 
 

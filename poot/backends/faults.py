@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -68,6 +69,6 @@ class FaultCheck:
         if self._error is not None:
             raise self._error.with_traceback(None)
 
-    def __del__(self) -> None:
-        if self._record is not None:
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._record is not None and not finalizing():
             self._device.free(self._record)

@@ -13,7 +13,7 @@ from poot.dtypes import i32, i64
 from poot.errors import SourceLocation
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
-from poot.plan.control import lower_control
+from poot.plan.control import lower_single
 from poot.plan.fuse import Fusion, fuse
 from poot.plan.groups import Group
 from poot.plan.lower import Lowering
@@ -60,8 +60,8 @@ class Block:
     graph: Graph
     cells: dict[int, int]
     outer: int = -1
-    fusion: Fusion = field(init=False)
     steps: list[Step] = field(default_factory=list[Step])
+    fusion: Fusion = field(init=False)
     plans: list[EquationPlan] = field(init=False)
 
     def run(self, outputs: Sequence[Atom], targets: Sequence[int]) -> tuple[Step, ...]:
@@ -74,7 +74,7 @@ class Block:
         self._aliases()
         for position, (atom, target) in enumerate(zip(outputs, targets, strict=True)):
             if position not in claimed:
-                self._fill(atom, target)
+                self.fill(atom, target, self.steps)
         return tuple(self.steps)
 
     # --- cells ---
@@ -105,20 +105,20 @@ class Block:
                 claimed.add(position)
         return claimed
 
-    def _fill(self, atom: Atom, target: int) -> None:
+    def fill(self, atom: Atom, target: int, steps: list[Step]) -> None:
         """Put a literal, or a value that lives elsewhere, into a cell."""
         if atom.spec.size == 0:
             return
         if isinstance(atom, Value):
             if self.cell(atom) != target:
-                self.steps.append(Copy(self.cell(atom), target))
+                steps.append(Copy(self.cell(atom), target))
             return
         kernel = fill_kernel(atom)
-        self.steps.append(self.assembly.launch(kernel, (target,), (1, 1, 1), (), None))
+        steps.append(self.assembly.launch(kernel, (target,), (1, 1, 1), (), None))
 
     # --- groups ---
 
-    def _numbers(self, numbers: Sequence[int]) -> tuple[int, ...]:
+    def numbers(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """Equations of the planned graph that a launch names: its own, or the one that the region belongs to."""
         return tuple(numbers) if self.outer < 0 else (self.outer,)
 
@@ -128,7 +128,7 @@ class Block:
         if group.kind == "single":
             (number,) = group.members
             control = isinstance(lookup(group.members[number].primitive).lower, HostControl)
-            self.steps += lower_control(self, number, group)
+            self.steps += lower_single(self, number, group)
             self.plans[number] = EquationPlan("control" if control else "kernel", first)
             return
         plan = self.assembly.lowering.lower(group)
@@ -137,7 +137,7 @@ class Block:
         line = where(group.members[number] for number in members)
         for setup in plan.setups:
             cells = [temporaries[-1 - a] if a < 0 else self.cell(values[a]) for a in setup.arguments]
-            launch = self.assembly.launch(setup.kernel, cells, setup.groups, self._numbers(members), line)
+            launch = self.assembly.launch(setup.kernel, cells, setup.groups, self.numbers(members), line)
             self.steps.append(launch)
         last = self.assembly.launches - 1
         for number, equation in group.members.items():

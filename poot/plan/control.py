@@ -1,24 +1,189 @@
-"""Control: equations whose regions become steps of the host."""
+"""Equations that take and give whole buffers: conditions, loops, and primitives that bring kernels of their own.
+
+A region becomes a block of steps that shares the program's cells: its inputs are the cells of the operands.  What a
+loop carries lives in the cells of its results; the body writes cells of its own, which are copied over at the end of a
+turn.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
-from poot.errors import Unsupported
+from poot.dtypes import ArraySpec, bool_, i32
+from poot.errors import CompileError, Unsupported
+from poot.kernel.build import KernelBuilder
+from poot.kernel.ir import Kernel
 from poot.plan.groups import Group
-from poot.plan.program import Step
+from poot.plan.program import Branch, Copy, Loop, Step
+from poot.plan.schedules.common import GroupPlan, power_of_two
+from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Variable
+from poot.trace.primitives import HostControl, Launches, lookup
 
 if TYPE_CHECKING:
     from poot.plan.assemble import Block
 
 
-def lower_control(block: Block, number: int, group: Group) -> list[Step]:
-    """The steps of one equation that takes and gives whole buffers."""
+def lower_single(block: Block, number: int, group: Group) -> list[Step]:
+    """The steps of one equation; Unsupported where it has no schedule."""
     equation = group.members[number]
-    reason = block.fusion.declined.get(number, "it has no schedule")
-    raise Unsupported(
-        what=f"equation {number} ({equation.primitive})",
-        target=block.assembly.target,
-        message=reason,
-        where=equation.where,
-    )
+    match lookup(equation.primitive).lower:
+        case HostControl("cond"):
+            return _cond(block, number, equation)
+        case HostControl("while"):
+            return _while(block, number, equation)
+        case HostControl("scan"):
+            return _scan(block, number, equation)
+        case Launches() as rule:
+            return _launches(block, number, equation, rule)
+        case _:
+            raise Unsupported(
+                what=f"equation {number} ({equation.primitive})",
+                target=block.assembly.target,
+                message=block.fusion.declined.get(number, "it has no schedule"),
+                where=equation.where,
+            )
+
+
+# --- cells of operands and results ------------------------------------------------------------------------------------
+
+
+def _operand(block: Block, atom: Atom, steps: list[Step]) -> int:
+    """The cell of an operand; a literal gets one of its own."""
+    if isinstance(atom, Value):
+        return block.cell(atom)
+    cell = block.assembly.cells.new("scratch", atom.spec)
+    block.fill(atom, cell, steps)
+    return cell
+
+
+def _region(
+    block: Block, number: int, region: Graph, inputs: Sequence[int], outputs: Sequence[Atom], targets: Sequence[int]
+) -> tuple[Step, ...]:
+    cells = {variable.value.id: cell for variable, cell in zip(region.inputs, inputs, strict=True)}
+    inner = replace(block, graph=region, cells=cells, outer=number if block.outer < 0 else block.outer, steps=[])
+    return inner.run(outputs, targets)
+
+
+def _new(block: Block, specs: Sequence[ArraySpec]) -> list[int]:
+    return [block.assembly.cells.new("scratch", spec) for spec in specs]
+
+
+# --- conditions and loops ---------------------------------------------------------------------------------------------
+
+
+def _cond(block: Block, number: int, equation: Equation) -> list[Step]:
+    steps: list[Step] = []
+    flag, *operands = [_operand(block, atom, steps) for atom in equation.inputs]
+    results = [block.cell(value) for value in equation.outputs]
+    first, second = (_region(block, number, region, operands, region.outputs, results) for region in equation.regions)
+    return [*steps, Branch(flag, (first, second))]
+
+
+def _carried(block: Block, equation: Equation, initial: Sequence[Atom], steps: list[Step]) -> list[int]:
+    """The cells of the first results, holding the initial values."""
+    cells = [block.cell(value) for value in equation.outputs[: len(initial)]]
+    for atom, cell in zip(initial, cells, strict=True):
+        block.fill(atom, cell, steps)
+    return cells
+
+
+def _turn(carry: Sequence[int], shadows: Sequence[int], specs: Sequence[ArraySpec]) -> list[Step]:
+    """What ends a turn: new values over old ones."""
+    return [Copy(new, old) for new, old, spec in zip(shadows, carry, specs, strict=True) if spec.size]
+
+
+def _while(block: Block, number: int, equation: Equation) -> list[Step]:
+    first, second = (cast("int", equation.params[key]) for key in ("condition_consts", "body_consts"))
+    condition, body = equation.regions
+    steps: list[Step] = []
+    consts = [_operand(block, atom, steps) for atom in equation.inputs[: first + second]]
+    carry = _carried(block, equation, equation.inputs[first + second :], steps)
+    specs = [value.spec for value in equation.outputs]
+    flag = _new(block, [ArraySpec(bool_, ())])
+    test = _region(block, number, condition, [*consts[:first], *carry], condition.outputs, flag)
+    shadows = _new(block, specs)
+    turn = _region(block, number, body, [*consts[first:], *carry], body.outputs, shadows)
+    return [*steps, Loop(test, flag[0], (*turn, *_turn(carry, shadows, specs)))]
+
+
+def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
+    consts, count, length = (cast("int", equation.params[key]) for key in ("consts", "carry", "length"))
+    steps: list[Step] = []
+    fixed = [_operand(block, atom, steps) for atom in equation.inputs[:consts]]
+    carry = _carried(block, equation, equation.inputs[consts : consts + count], steps)
+    if length == 0:
+        return steps
+    scanned = [_operand(block, atom, steps) for atom in equation.inputs[consts + count :]]
+    (counter,) = _new(block, [ArraySpec(i32, ())])
+    reverse = bool(equation.params["reverse"])
+    specs = [atom.spec for atom in equation.inputs[consts + count :]]
+    body = _indexed(equation.regions[0], consts + count, specs, length, reverse)
+    results = [atom.spec for atom in body.outputs]
+    shadows = _new(block, results)
+    turn = list(_region(block, number, body, [*fixed, *carry, *scanned, counter], body.outputs, shadows))
+    for value, shadow in zip(equation.outputs[count:], shadows[count:], strict=True):
+        size = value.spec.size // length
+        if size:
+            kernel = _stack(value, size, length, reverse)
+            width = kernel.workgroup[0]
+            cells = (counter, shadow, block.cell(value))
+            turn.append(block.assembly.launch(kernel, cells, (-(-size // width), 1, 1), (), equation.where))
+    turn += _turn(carry, shadows[:count], results[:count])
+    return [*steps, Loop((), -1, tuple(turn), length, counter)]
+
+
+def _indexed(region: Graph, first: int, specs: Sequence[ArraySpec], length: int, reverse: bool) -> Graph:
+    """The body of a scan with the whole scanned operands and the turn's number as inputs, in place of slices."""
+    fresh = region.value_count
+    counter, step, place = (Value(fresh + n, ArraySpec(i32, shape)) for n, shape in enumerate(((), (), (1,))))
+    equations: list[Equation] = []
+    if reverse:
+        equations.append(Equation("sub", (Literal(length - 1, i32), counter), Params(), (step,)))
+    equations.append(Equation("reshape", (step if reverse else counter,), Params(shape=(1,)), (place,)))
+    wholes: list[Variable] = []
+    params = Params(axes=(0,), mode="clip")
+    for n, (variable, spec) in enumerate(zip(region.inputs[first:], specs, strict=True)):
+        whole = Value(fresh + 3 + n, spec)
+        wholes.append(Variable(variable.name, whole))
+        equations.append(Equation("gather", (whole, place), params, (variable.value,)))
+    inputs = (*region.inputs[:first], *wholes, Variable("turn", counter))
+    return replace(region, inputs=inputs, equations=(*equations, *region.equations))
+
+
+def _stack(value: Value, size: int, length: int, reverse: bool) -> Kernel:
+    """A kernel that copies one turn's result to its place among all turns'."""
+    width = power_of_two(size, 64)
+    k = KernelBuilder("stack", workgroup=(width, 1, 1), threads=(size, 1, 1))
+    turn = k.buffer("turn", i32, "read", (1,))
+    source = k.buffer("in1", value.dtype, "read", (size,))
+    target = k.buffer("out2", value.dtype, "write", (length, size))
+    number = k.let(k.load(turn, (k.i(0),)), "turn_number")
+    i = k.index("thread", 0)
+    row = k.op("sub", k.i(length - 1), number) if reverse else number
+    k.store(target, (row, i), k.load(source, (i,)))
+    return k.finish()
+
+
+# --- primitives with kernels of their own -----------------------------------------------------------------------------
+
+
+def _launches(block: Block, number: int, equation: Equation, rule: Launches) -> list[Step]:
+    plan: object = rule.body(equation)
+    if not isinstance(plan, GroupPlan):
+        raise CompileError(
+            what=equation.primitive,
+            target=block.assembly.target,
+            message=f"its Launches rule gives {type(plan).__name__}, not KernelPlan",
+            where=equation.where,
+        )
+    steps: list[Step] = []
+    cells = [_operand(block, atom, steps) for atom in equation.inputs]
+    cells += [block.cell(value) for value in equation.outputs]
+    temporaries = _new(block, plan.temporaries)
+    for setup in plan.setups:
+        bound = [cells[a] if a >= 0 else temporaries[-1 - a] for a in setup.arguments]
+        numbers = block.numbers([number])
+        steps.append(block.assembly.launch(setup.kernel, bound, setup.groups, numbers, equation.where))
+    return steps

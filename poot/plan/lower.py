@@ -17,6 +17,9 @@ from poot.plan.schedules.rows import lower_rows
 from poot.target import Target
 from poot.trace.graph import Literal, Value
 
+#: What the rule of a `Launches` primitive gives: arguments number its inputs, then its outputs; -1 - n is temporary n.
+KernelPlan = GroupPlan
+
 _SCHEDULES: dict[str, Callable[[Context, Group], GroupPlan]] = {
     "map": lower_pointwise,
     "reduce": lower_rows,

@@ -154,7 +154,9 @@ class Block:
         """The same as `Allocator.free` of the allocator that the block came from."""
         self._allocator.free(self)
 
-    def __del__(self) -> None:
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if finalizing():  # the process gives everything back, and this module's names may be gone already
+            return
         if self._cell:
             self._allocator._give_back(self._cell.pop())  # pyright: ignore[reportPrivateUsage]
 

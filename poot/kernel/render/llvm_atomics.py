@@ -23,7 +23,7 @@ def atomic(
     t = e.register[dtype]
     values = e.vector(value)
     compares = e.vector(expected) if expected is not None else ""
-    bits = e.bits(mask or "splat (i1 true)")
+    bits = e.bits(mask or e.all_lanes)
     head, body, done, start = e.name("lanes"), e.name("lane"), e.name("done"), e.block
     # Addresses are made once, before the loop over the lanes.
     pointer = where.pointer if not (where.step or where.offsets) else ""

@@ -8,6 +8,7 @@ from poot.dtypes import DType, bool_
 from poot.kernel.ir import Collective, CollectiveOp
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, literal
 from poot.kernel.render.llvm_ops import extreme
+from poot.kernel.uniform import UNIFORM
 
 
 def identity(op: CollectiveOp, dtype: DType) -> str:
@@ -58,7 +59,7 @@ def reduce(e: Emitter, op: CollectiveOp, dtype: DType, text: str) -> str:
             for start in (0, width)
         ]
         text = combine(e, op, dtype, f"<{width} x {element}>", *halves)
-    return e.lane(text, f"<1 x {element}>", "0") if e.lanes > 1 else text
+    return e.lane(text, f"<1 x {element}>", "0")
 
 
 def scan(e: Emitter, dtype: DType, text: str) -> str:
@@ -78,7 +79,7 @@ def collective(e: Emitter, expr: Collective, value: Value) -> Value:
     """A collective over a work-group that is one vector."""
     lanes = contribution(e, expr.op, value)
     if expr.op == "scan":
-        return Value(scan(e, expr.dtype, lanes), expr.dtype, None) if e.lanes > 1 else value
+        return Value(scan(e, expr.dtype, lanes), expr.dtype, None if e.lanes > 1 else UNIFORM)
     return Value(reduce(e, expr.op, expr.dtype, lanes), expr.dtype)
 
 

@@ -116,8 +116,9 @@ class Emitter:
         self.block = "entry"
         self.register = REGISTER if lanes == 1 else {d: f"<{lanes} x {t}>" for d, t in REGISTER.items()}
         self.memory = MEMORY if lanes == 1 else {d: f"<{lanes} x {t}>" for d, t in MEMORY.items()}
-        self.mask_type = f"<{lanes} x i1>"
+        self.mask_type = "i1" if lanes == 1 else f"<{lanes} x i1>"
         self.bits_type = f"i{lanes}"
+        self.all_lanes = "true" if lanes == 1 else "splat (i1 true)"
         self._count = 0
         self._known: list[dict[tuple[str, ...], str]] = [{}]
         self._steps: dict[tuple[str, int], str] = {}
@@ -250,13 +251,15 @@ class Emitter:
 
     def lane(self, text: str, llvm_type: str, lane: str) -> str:
         """One element of a vector operand; `lane` is an i32."""
+        if self.lanes == 1:
+            return text
         return self.emit(f"extractelement {llvm_type} {text}, i32 {lane}")
 
     # --- masks ---
 
     def active(self) -> str:
         """The mask as an operand, also where all lanes are active."""
-        return self.mask or "splat (i1 true)"
+        return self.mask or self.all_lanes
 
     def both(self, a: str | None, b: str | None) -> str | None:
         """The intersection of two masks."""
@@ -266,7 +269,7 @@ class Emitter:
 
     def without(self, mask: str) -> str:
         """The active lanes that are not in `mask`."""
-        others = self.known(("not", mask), f"xor {self.mask_type} {mask}, splat (i1 true)")
+        others = self.known(("not", mask), f"xor {self.mask_type} {mask}, {self.all_lanes}")
         return self.both(self.mask, others) or others
 
     def bits(self, mask: str) -> str:

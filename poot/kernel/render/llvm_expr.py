@@ -97,6 +97,10 @@ class Expressions:
         self.locals[name] = cell
         return cell
 
+    def _result(self, name: str, dtype: DType, form: LaneForm) -> Cell:
+        slot = self.locals.get(name)
+        return slot if isinstance(slot, Cell) else self.declare(name, dtype, form)
+
     def write(self, cell: Cell, value: Value) -> None:
         """Give a cell a new value where lanes are active; the others keep theirs if they still may read it."""
         e = self.e
@@ -175,7 +179,7 @@ class Expressions:
         indices = [self(index) for index in stmt.indices]
         expected = None if stmt.compare is None else self(stmt.compare)
         value = self(stmt.value)
-        cell = None if stmt.result is None else self.declare(stmt.result, array.dtype, form)
+        cell = None if stmt.result is None else self._result(stmt.result, array.dtype, form)
         bounds = self.faults.bounds(array, indices) if stmt.checked else None
         mask, joined = e.mask, ""
         if bounds is not None:

@@ -42,13 +42,17 @@ _SHORT = 24
 
 
 @dataclass(slots=True)
-class _Loop:
-    """A loop being written: its labels, and the cells of the lanes still in the loop and in this turn."""
+class Loop:
+    """A loop being written: its labels, and the cells of the lanes still in the loop and in this turn.
+
+    The cells of an `outer` loop outlive the code being written, which is one run of its body.
+    """
 
     exit: str
     latch: str
     live: str | None
     turn: str | None
+    outer: bool = False
 
 
 class Flow:
@@ -62,8 +66,9 @@ class Flow:
         self.uniformity = uniformity
         self._assigned = assigned
         self._end = end
-        self._loops: list[_Loop] = []
+        self._loops: list[Loop] = []
         self._live: str | None = None
+        self._outlives = False
         self._exits = 0
         self._returns = 0
         self._line = -1
@@ -89,6 +94,12 @@ class Flow:
             self._live = self.e.cell(self.e.mask_type)
             self.e.do(f"store {self.e.mask_type} {self.e.active()}, ptr {self._live}")
         self.block(stmts)
+
+    def inherit(self, live: str | None, loop: Loop | None) -> None:
+        """Stand inside of a body, and a loop, whose masks live on after this code."""
+        self._live = live
+        self._outlives = live is not None
+        self._loops += [] if loop is None else [loop]
 
     def block(self, stmts: Sequence[Stmt]) -> None:
         """Statements in order; after one that lanes may have left, the rest runs for those that are left."""
@@ -139,7 +150,10 @@ class Flow:
 
     def _let(self, stmt: Let) -> None:
         value = self._value(stmt.value)
-        if stmt.name in self._assigned:
+        slot = self.values.locals.get(stmt.name)
+        if isinstance(slot, Cell):
+            self.values.write(slot, value)
+        elif stmt.name in self._assigned:
             form = self.uniformity.local_form(stmt.name)
             self.values.write(self.values.declare(stmt.name, value.dtype, form), value)
         else:
@@ -238,26 +252,27 @@ class Flow:
 
     # --- loops ---
 
-    def _enter(self, stmt: For | While) -> _Loop:
+    def _enter(self, stmt: For | While) -> Loop:
         e = self.e
         masked = self.uniformity.masked_exit(stmt.body, Break, Continue, Return)
         live = e.cell(e.mask_type) if masked or self.uniformity.divergent_loop(stmt) else None
-        loop = _Loop(e.name("exit"), e.name("latch"), live, e.cell(e.mask_type) if masked else None)
+        loop = Loop(e.name("exit"), e.name("latch"), live, e.cell(e.mask_type) if masked else None)
         if live is not None:
             e.do(f"store {e.mask_type} {e.active()}, ptr {live}")
         return loop
 
-    def _turn(self, loop: _Loop, body: Sequence[Stmt]) -> None:
+    def _turn(self, loop: Loop, body: Sequence[Stmt]) -> None:
         """One turn under the current mask, up to the latch."""
         e = self.e
         if loop.turn is not None:
             e.do(f"store {e.mask_type} {e.active()}, ptr {loop.turn}")
         self._loops.append(loop)
-        self.block(body)
+        with e.scope():
+            self.block(body)
         self._loops.pop()
         e.label(loop.latch)
 
-    def _leave(self, loop: _Loop, mask: str | None, exits: int, returns: int) -> None:
+    def _leave(self, loop: Loop, mask: str | None, exits: int, returns: int) -> None:
         """After a loop all lanes that came to it go on, but for those that have returned."""
         self.e.label(loop.exit)
         self.e.mask = mask
@@ -279,7 +294,7 @@ class Flow:
                 e.branch(e.any(e.active()), body, loop.exit)
             e.label(body)
             self._turn(loop, stmt.body)
-            if loop.turn is None:
+            if loop.turn is None or loop.live is None:
                 e.jump(head)
             else:
                 left = e.emit(f"load {e.mask_type}, ptr {loop.live}")
@@ -297,7 +312,7 @@ class Flow:
             self._counted_for(stmt, loop, start, stop)
         self._leave(loop, mask, exits, returns)
 
-    def _counted_for(self, stmt: For, loop: _Loop, start: Value, stop: Value) -> None:
+    def _counted_for(self, stmt: For, loop: Loop, start: Value, stop: Value) -> None:
         """All lanes make the same number of turns, unless they leave by an exit of their own."""
         e = self.e
         t, signed = REGISTER[start.dtype], start.dtype.kind == "int"
@@ -321,7 +336,7 @@ class Flow:
             e.do(f"{following} = add {'nsw ' if signed else ''}{t} {counter}, {stmt.step}")
             e.branch(more, body, loop.exit)
 
-    def _masked_for(self, stmt: For, loop: _Loop, start: Value, stop: Value) -> None:
+    def _masked_for(self, stmt: For, loop: Loop, start: Value, stop: Value) -> None:
         """Lanes go on while their own counter is inside."""
         e = self.e
         dtype, signed = start.dtype, start.dtype.kind == "int"
@@ -355,6 +370,7 @@ class Flow:
         loop = self._loops[-1]
         if self.uniformity.is_masked(stmt):
             self._take_out(loop.live, loop.turn)
+            self._exits += 1
         else:
             self.e.jump(loop.exit)
 
@@ -362,26 +378,31 @@ class Flow:
         loop = self._loops[-1]
         if self.uniformity.is_masked(stmt):
             self._take_out(loop.turn)
-        else:
-            self.e.jump(loop.latch)
+            self._exits += 1
+            return
+        if loop.outer:
+            self._take_out(loop.turn)
+        self.e.jump(loop.latch)
 
     def _return(self, stmt: Return) -> None:
         if self.uniformity.is_masked(stmt):
             self._take_out(self._live, *(cell for loop in self._loops for cell in (loop.live, loop.turn)))
+            self._exits += 1
             self._returns += 1
-        else:
-            self.e.jump(self._end)
+            return
+        if self._outlives:
+            self._take_out(self._live)
+        self.e.jump(self._end)
 
     def _take_out(self, *cells: str | None) -> None:
         """The active lanes leave."""
         e = self.e
-        gone = e.emit(f"xor {e.mask_type} {e.active()}, splat (i1 true)")
+        gone = e.emit(f"xor {e.mask_type} {e.active()}, {e.all_lanes}")
         for cell in cells:
             if cell is not None:
                 left = e.emit(f"load {e.mask_type}, ptr {cell}")
                 left = e.emit(f"and {e.mask_type} {left}, {gone}")
                 e.do(f"store {e.mask_type} {left}, ptr {cell}")
-        self._exits += 1
 
 
 def _limit(e: Emitter, t: str, stop: str, step: int, signed: bool) -> str:

@@ -22,7 +22,8 @@ class Array:
 
     `base` is a pointer operand, `extents` are values of the index dtype, `strides` element strides (i64 operands where
     they are only known at launch), `tags` metadata for its accesses.  `laned` marks a private array with a copy for
-    each lane, `narrow` one whose offsets fit 32 bits, and `home` is the mask under which a private array was made.
+    each lane, `narrow` one whose offsets fit 32 bits; `size` is the number of elements of one copy of a private array,
+    `home` the mask under which it was made.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Array:
     space: Literal["global", "shared", "private"] = "global"
     laned: bool = False
     narrow: bool = False
+    size: int = 0
     home: str | None = None
 
 

@@ -15,6 +15,7 @@ from poot.trace.ops import indexing as indexing
 from poot.trace.ops import linalg, nn
 from poot.trace.ops import numpy_protocol as numpy_protocol
 from poot.trace.ops import update as update
+from poot.trace.ops.control import cond, scan, while_loop
 from poot.trace.ops.creation import (
     arange,
     asarray,
@@ -149,6 +150,7 @@ __all__ = [
     "clip",
     "concat",
     "concatenate",
+    "cond",
     "cos",
     "count_nonzero",
     "diagonal",
@@ -227,6 +229,7 @@ __all__ = [
     "reshape",
     "roll",
     "rsqrt",
+    "scan",
     "sin",
     "split",
     "sqrt",
@@ -255,6 +258,7 @@ __all__ = [
     "var",
     "vecdot",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]
