@@ -36,7 +36,7 @@ class Lowering:
     space: Space = field(default_factory=Space)
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     _numbers: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
-    _by_identity: dict[int, int] = field(default_factory=dict[int, int])
+    _by_identity: dict[int, tuple[Kernel, int]] = field(default_factory=dict[int, "tuple[Kernel, int]"])
     _plans: dict[object, GroupPlan] = field(default_factory=dict[object, GroupPlan])
 
     def lower(self, group: Group) -> GroupPlan:
@@ -59,14 +59,12 @@ class Lowering:
 
     def number(self, kernel: Kernel) -> int:
         """The number of a kernel in `kernels`; equal kernels share one."""
-        known = self._by_identity.get(id(kernel))
-        if known is None:
-            known = self._numbers.get(kernel)
-            if known is None:
-                known = self._numbers[kernel] = len(self.kernels)
+        if id(kernel) not in self._by_identity:
+            number = self._numbers.setdefault(kernel, len(self.kernels))
+            if number == len(self.kernels):
                 self.kernels.append(kernel)
-            self._by_identity[id(kernel)] = known
-        return known
+            self._by_identity[id(kernel)] = kernel, number  # the kernel is kept, so that its id is not used again
+        return self._by_identity[id(kernel)][1]
 
 
 def _renamed(plan: GroupPlan, rename: Callable[[int], int]) -> GroupPlan:

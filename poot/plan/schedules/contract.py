@@ -128,7 +128,7 @@ def lower_contraction(context: Context, group: Group) -> GroupPlan:
     column_bytes = shape.length * width * shape.accumulator.itemsize
     if (contiguous and len(loops) <= 1) and (column_bytes <= _PANEL_BYTES or shape.row_count <= _PANEL_ROWS):
         return GroupPlan((_tiles(shape, width, None),))
-    if shape.row_count == 1 and shape.batch == () and not contiguous:
+    if shape.row_count == 1 and shape.batch == () and _along_lanes(shape):
         return _dots(shape)
     return _panelled(shape)
 
@@ -384,6 +384,12 @@ def _by_dots(shape: Shape) -> bool:
     last = shape.along[-1]
     contiguous = shape.rows.step(last) == 1 and shape.lanes.step(last) == 1
     return contiguous and min(shape.row_count, shape.lane_count) <= _FEW_ROWS
+
+
+def _along_lanes(shape: Shape) -> bool:
+    """Whether the lane operand is contiguous along a K that fills work-groups."""
+    long = bool(shape.along) and shape.length >= shape.context.costs.row_lanes
+    return long and shape.lanes.step(shape.along[-1]) == 1
 
 
 def _dots(shape: Shape) -> GroupPlan:
