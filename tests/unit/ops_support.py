@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import optree
 
 from poot.dtypes import ArraySpec, as_dtype
+from poot.trace import dispatch
 from poot.trace.array import Array
 from poot.trace.builder import Builder
 from poot.trace.evaluate import evaluate
-from poot.trace.graph import Graph
+from poot.trace.graph import Graph, Literal
 from poot.trace.limits import TraceLimits
 from poot.trace.tracer import Tracer
 
@@ -60,6 +62,42 @@ def check(function: Callable[..., Any], expected: Any, *arrays: Any, rtol: float
             np.testing.assert_array_equal(one, other)
         else:
             np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=rtol, atol=atol)
+
+
+class HostArray(Array):
+    """A concrete array in NumPy's memory, for `eager`."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+
+    @property
+    def spec(self) -> ArraySpec:
+        return spec_of(self.value)
+
+    def _value(self, use: str) -> np.ndarray:
+        return self.value
+
+
+@contextmanager
+def eager() -> Generator[None]:
+    """Let the oracle compute operations on concrete arrays."""
+
+    def compute(primitive: str, inputs: Any, params: Any, regions: Any) -> tuple[Array, ...]:
+        builder = Builder(LIMITS)
+        arrays = {f"x{n}": np.asarray(x) for n, x in enumerate(inputs) if not isinstance(x, Literal)}
+        handles = [
+            x if isinstance(x, Literal) else builder.input(f"x{n}", spec_of(arrays[f"x{n}"]))
+            for n, x in enumerate(inputs)
+        ]
+        graph = builder.finish(builder.emit(primitive, handles, params, regions))
+        return tuple(HostArray(result) for result in evaluate(graph, arrays).output)
+
+    previous = dispatch._eager
+    dispatch.register_eager(compute)
+    try:
+        yield
+    finally:
+        dispatch.register_eager(previous)
 
 
 def tracer(spec: ArraySpec, name: str = "x") -> Tracer:
