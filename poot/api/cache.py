@@ -90,18 +90,18 @@ class CallCache(Generic[T]):
 
 
 class MissWatch:
-    """Counts misses by call site, and says once which argument keeps changing."""
+    """Counts misses by call site and device, and says once which argument keeps changing."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sites: OrderedDict[Hashable, list[Mapping[str, Any]]] = OrderedDict()
 
-    def miss(self, function: str, parts: Mapping[str, Any]) -> None:
-        """Record a miss of `function`; `parts` are the pieces of its key by name."""
+    def miss(self, function: str, device: str, parts: Mapping[str, Any]) -> None:
+        """Record a miss of `function` on a device; `parts` are the pieces of its key by name."""
         frame = user_frame()
         if frame is None:
             return
-        site = (frame.f_code, frame.f_lineno, function)
+        site = (frame.f_code, frame.f_lineno, function, device)
         with self._lock:
             seen = self._sites.setdefault(site, [])
             seen.append(parts)

@@ -64,12 +64,18 @@ class Captures:
         return tuple(self.parts.items())
 
 
-def capture(function: Callable[..., Any], owner: object = None, statics: Iterable[tuple[str, object]] = ()) -> Captures:
+def capture(
+    function: Callable[..., Any],
+    names: frozenset[str],
+    owner: object = None,
+    statics: Iterable[tuple[str, object]] = (),
+) -> Captures:
     """Everything that `function` reads outside its arguments; `owner` is the instance that a method is bound to.
 
-    `statics` are the static arguments by name; they are followed in the same way.
+    `names` are those that `reachable_names` found: the attributes that matter on captured objects.  `statics` are the
+    static arguments by name; they are followed in the same way.
     """
-    walk = _Walk(_reachable_names(function))
+    walk = _Walk(names)
     walk.function("", cast("types.FunctionType", function))
     if owner is not None:
         walk.add("self", owner)
@@ -125,22 +131,33 @@ def _is_library(function: types.FunctionType) -> bool:
     return module.partition(".")[0] == _PACKAGE or _is_library_file(function.__code__.co_filename)
 
 
-def _reachable_names(root: Callable[..., Any]) -> frozenset[str]:
-    """Every name that any reachable function reads: these are the attributes that matter on captured objects."""
+def reachable_names(roots: Iterable[object]) -> frozenset[str]:
+    """Every name that code reachable from `roots` reads, through helper functions and methods of captured objects."""
     names: set[str] = set()
-    seen: set[int] = set()
-    pending: list[object] = [root]
+    before = -1
+    while len(names) != before:  # a method found by one name may read further ones
+        before = len(names)
+        _collect_names(list(roots), names)
+    return frozenset(names)
+
+
+def _collect_names(pending: list[object], names: set[str]) -> None:
+    seen: dict[int, object] = {}
     while pending:
         value = unwrap(pending.pop())
-        if id(value) in seen:
+        if id(value) in seen or isinstance(value, (*_PLAIN, float, np.ndarray, Array, np.generic)):
             continue
-        seen.add(id(value))
-        if isinstance(value, types.FunctionType) and not _is_library(value):
-            names |= _code_names(value.__code__)[0]
-            pending += [item for _, item in _free_values(value)]
-        elif isinstance(value, (types.MethodType, functools.partial, type, types.ModuleType)):
-            pending += [item for _, item in _members(cast("object", value), names)]
-    return frozenset(names)
+        seen[id(value)] = value
+        if isinstance(value, types.FunctionType):
+            if not _is_library(value):
+                names |= _code_names(value.__code__)[0]
+                pending += [item for _, item in _free_values(value)]
+        elif isinstance(value, dict):
+            pending += list(cast("dict[object, object]", value).values())
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            pending += list(cast("list[object]", value))
+        else:
+            pending += [item for _, item in _members(value, names)]
 
 
 def unwrap(value: object) -> object:
@@ -158,8 +175,9 @@ def _free_values(function: types.FunctionType) -> list[tuple[str, object]]:
             found.append((name, _UNBOUND))
     code = function.__code__
     defaults = function.__defaults__ or ()
-    found += list(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True))
-    found += list((function.__kwdefaults__ or {}).items())
+    defaulted = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    named = [*zip(defaulted, defaults, strict=True), *(function.__kwdefaults__ or {}).items()]
+    found += [(f"default of {name}", value) for name, value in named]
     space = function.__globals__
     found += [(name, space[name]) for name in _code_names(code)[1] if name in space]
     return found
@@ -203,7 +221,10 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def _is_library_module(module: types.ModuleType) -> bool:
     file = getattr(module, "__file__", None)
-    return module.__name__.partition(".")[0] == _PACKAGE or file is None or _is_library_file(file)
+    root = module.__name__.partition(".")[0]
+    if file is None:
+        return root in sys.stdlib_module_names
+    return root == _PACKAGE or _is_library_file(file)
 
 
 def _is_library_type(kind: type) -> bool:
@@ -254,7 +275,8 @@ class _Walk:
             scalar = cast("np.generic[Any]", value)
             return scalar.dtype, scalar.tobytes()
         if isinstance(value, slice):
-            return slice, tuple(self.value(label, item) for item in (value.start, value.stop, value.step))
+            bounds = cast("tuple[object, ...]", (value.start, value.stop, value.step))
+            return slice, tuple(self.value(label, item) for item in bounds)
         return self._compound(label, unwrap(value))
 
     def _array(self, label: str, array: Any) -> Hashable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -69,10 +69,8 @@ class _Shared(Memory):
 
 
 def _host(value: Any) -> np.ndarray[Any, Any]:
-    if isinstance(value, (np.ndarray, np.generic)):
-        return np.asarray(value)
-    if isinstance(value, Array):
-        return np.asarray(value)
+    if isinstance(value, (np.ndarray, np.generic, Array)):
+        return np.asarray(cast("Any", value))
     found = foreign_array(value)
     if found is not None:
         return found

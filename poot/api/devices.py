@@ -94,11 +94,13 @@ class DeviceReport:
         return f"{self.name}: {'available' if self.available else self.reason}"
 
 
-def device(name: str | Device) -> Device:
-    """The device called "cpu", "interpret", "wgpu", "opencl", "cuda", "cuda:1" …
+def device(name: str | Device | None = None) -> Device:
+    """The device called "cpu", "interpret", "wgpu", "opencl", "cuda", "cuda:1" …; without a name, the default one.
 
     DeviceUnavailableError says why there is none.
     """
+    if name is None:
+        return Device(default())
     return name if isinstance(name, Device) else Device(open_device(name))
 
 

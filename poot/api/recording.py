@@ -195,9 +195,9 @@ class Recorder:
             leaf.check_alive()
             return leaf if leaf.builder is self.builder else self._capture(leaf)
         if isinstance(leaf, (Array, np.ndarray)):
-            return self._capture(leaf)
+            return self._capture(cast("Any", leaf))
         if isinstance(leaf, (bool, int, float, np.generic)):
-            return leaf
+            return cast("Any", leaf)
         raise CaptureError(
             what=f"output {path or 'of'} {self.signature.name}".replace(" of ", " of "),
             message=f"a {type(leaf).__name__} is no array",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy as np
 from poot.api.arguments import Arguments, Signature
 from poot.api.array import DeviceArray
 from poot.api.cache import CallCache, MissWatch
-from poot.api.captures import Captures, capture, code_token
+from poot.api.captures import Captures, capture, code_token, reachable_names
 from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
 from poot.api.explain import Explanation
@@ -53,26 +54,41 @@ _CACHE: CallCache[Compiled] = CallCache()
 _WATCH = MissWatch()
 
 
+@dataclass(slots=True)
+class _Shared:
+    """What a traced method and its bound forms have in common.
+
+    `names` are those that the reachable code is known to read, `misses` the key parts of the latest traces.
+    """
+
+    method: Signature | None = None
+    names: frozenset[str] = frozenset()
+    misses: list[dict[str, Hashable]] = field(default_factory=list[dict[str, Hashable]])
+
+
 class Traced(Generic[R_co]):
     """A traced function.  Called with arrays, it runs the compiled graph; `graph`, `program`, `evaluate` show it."""
 
-    def __init__(
-        self, function: Callable[..., R_co], options: Options, owner: object = None, signature: Signature | None = None
-    ) -> None:
+    def __init__(self, function: Callable[..., R_co], options: Options) -> None:
         functools.update_wrapper(cast("Any", self), function)
         self.__poot_function__: Callable[..., Any] = function
         self.options = options
-        self._owner = owner
-        self._signature = Signature(function, options.static_argnames) if signature is None else signature
-        self._method: Signature | None = None
-        self._misses: list[dict[str, Hashable]] = []
+        self._signature = Signature(function, options.static_argnames)
+        self._owner: object = None
+        self._shared = _Shared()
 
     def __get__(self, instance: object, kind: type | None = None) -> Traced[R_co]:
         if instance is None:
             return self
-        if self._method is None:
-            self._method = self._signature.method()
-        return Traced(self.__poot_function__, self.options, instance, self._method)
+        bound = copy.copy(self)
+        bound._owner = instance
+        bound._signature = self._shared.method = self._shared.method or self._signature.method()
+        return bound
+
+    def __copy__(self) -> Traced[R_co]:
+        other: Traced[R_co] = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
 
     # --- calling ---
 
@@ -84,16 +100,12 @@ class Traced(Generic[R_co]):
         captures = self._captures(arguments)
         device = choose(self.options.device, _homes(arguments, captures))
         parts = self._parts(arguments, captures)
-        key = (
-            code_token(cast("Any", self.__poot_function__).__code__),
-            *parts.items(),
-            device.name,
-            id(device),
-            self.options,
-        )
-        compiled = _CACHE.find(key)
+        compiled = _CACHE.find(self._key(parts, device))
         if compiled is None:
-            compiled = _CACHE.get(key, lambda: self._compile(arguments, captures, device, parts))
+            if self._learn_names(arguments):
+                captures = self._captures(arguments)
+                parts = self._parts(arguments, captures)
+            compiled = _CACHE.get(self._key(parts, device), lambda: self._compile(arguments, captures, device, parts))
         return cast("R_co", compiled.run(arguments, captures, device, self.options.precision))
 
     @property
@@ -106,7 +118,17 @@ class Traced(Generic[R_co]):
         return function if self._owner is None else functools.partial(function, self._owner)
 
     def _captures(self, arguments: Arguments) -> Captures:
-        return capture(self.__poot_function__, self._owner, arguments.statics)
+        return capture(self.__poot_function__, self._shared.names, self._owner, arguments.statics)
+
+    def _learn_names(self, arguments: Arguments) -> bool:
+        """Look anew for the names that the reachable code reads; whether any were unknown."""
+        statics = [value for _, value in arguments.statics]
+        names = self._shared.names | reachable_names([self.__poot_function__, self._owner, *statics])
+        known, self._shared.names = self._shared.names, names
+        return names != known
+
+    def _key(self, parts: Mapping[str, Hashable], device: DeviceBackend) -> Hashable:
+        return (code_token(self._code), *parts.items(), device.name, id(device), self.options)
 
     def _parts(self, arguments: Arguments, captures: Captures) -> dict[str, Hashable]:
         """The key by the names that a reader of a message knows."""
@@ -119,8 +141,8 @@ class Traced(Generic[R_co]):
     def _compile(
         self, arguments: Arguments, captures: Captures, device: DeviceBackend, parts: Mapping[str, Hashable]
     ) -> Compiled:
-        _WATCH.miss(self._signature.name, parts)
-        self._misses = [*self._misses[-7:], dict(parts)]
+        _WATCH.miss(self._signature.name, device.name, parts)
+        self._shared.misses = [*self._shared.misses[-7:], dict(parts)]
         for leaf in arguments.leaves:
             if leaf.kind == "spec":
                 raise CaptureError(
@@ -179,6 +201,7 @@ class Traced(Generic[R_co]):
         states: Mapping[str, str | int] | None,
     ) -> tuple[Recorded, Arguments, Captures]:
         arguments = self._signature.sort(args, kwargs, self._owner)
+        self._learn_names(arguments)
         captures = self._captures(arguments)
         roles = Roles(frozenset(constants), dict(states or {}))
         for name in (*roles.constants, *roles.states):
@@ -219,7 +242,7 @@ class Traced(Generic[R_co]):
         device = choose(self.options.device, _homes(arguments, captures))
         options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics)
         program = compile_graph(recorded.graph, device.target, options)
-        return Explanation(self._signature.name, recorded, captures, program, tuple(self._misses))
+        return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses))
 
     def __getattr__(self, name: str) -> Any:
         if name in ("grad", "vmap", "vjp", "jvp", "lower"):
@@ -229,7 +252,7 @@ class Traced(Generic[R_co]):
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._owner is not None:
             return getattr, (self._owner, self.__poot_function__.__name__)
-        return cast("str", self.__poot_function__.__qualname__)
+        return self.__poot_function__.__qualname__
 
     def __repr__(self) -> str:
         return f"<poot.trace of {self._signature.name}>"
@@ -275,7 +298,7 @@ def trace(
     options = Options(names, device, limits, numerics, Precision(f64, i64))
 
     def decorate(wrapped: Callable[..., Any]) -> Traced[Any]:
-        if isinstance(wrapped, (staticmethod, classmethod)) or not hasattr(wrapped, "__code__"):
+        if not isinstance(wrapped, FunctionType):
             raise ArgumentTypeError(
                 what="@poot.trace", actual=type(wrapped).__name__, expected="a Python function, lambda or method"
             )

@@ -1,0 +1,433 @@
+"""Traced functions as a user calls them: results that stay, inputs and captures that are seen, shared compiles."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import functools
+import pickle
+import threading
+import types
+import warnings
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poot
+from poot import f32, ops
+from poot.api import traced as traced_module
+from poot.api.cache import RetraceWarning
+
+SCALE = 2.0
+TABLE = {"w": np.full(3, 10.0, np.float32), "names": ["a"]}
+MODULE_WEIGHT = np.arange(3, dtype=np.float32)
+
+
+def same(a: Any, b: Any) -> bool:
+    return np.array_equal(np.asarray(a), np.asarray(b))
+
+
+def close(a: Any, b: Any) -> bool:
+    return np.allclose(np.asarray(a), np.asarray(b))
+
+
+def helper(x: Any) -> Any:
+    return x * SCALE
+
+
+def traces_of(function: Any, call: Any) -> int:
+    """How many times a call traces `function`."""
+    before = traced_module._CACHE.misses  # pyright: ignore[reportPrivateUsage]
+    call()
+    return traced_module._CACHE.misses - before  # pyright: ignore[reportPrivateUsage]
+
+
+def ones(n: int = 3) -> np.ndarray:
+    return np.ones(n, np.float32)
+
+
+def test_a_result_stays_valid_after_later_calls() -> None:
+    @poot.trace
+    def f(x: Any) -> Any:
+        return x * 2.0
+
+    first = f(ones())
+    view = np.asarray(first)
+    second = f(ones() * 5)
+    assert same(first.numpy(), ones() * 2)
+    assert same(second.numpy(), ones() * 10)
+    del first
+    for _ in range(20):
+        f(ones() * 7)
+    assert same(view, ones() * 2)
+
+
+def test_numpy_view_of_a_result_is_read_only() -> None:
+    result = poot.trace(lambda x: x + 1.0)(ones())
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(result)[0] = 3.0
+
+
+def test_changed_inputs_are_seen() -> None:
+    f = poot.trace(lambda x: x + 1.0)
+    x = ones()
+    assert same(f(x), ones() + 1)
+    x[:] = 5.0
+    assert same(f(x), ones() + 5)
+
+
+def test_an_output_that_is_an_input_is_a_copy() -> None:
+    f = poot.trace(lambda x: (x, x, x.reshape(3, 1)))
+    x = ones()
+    a, b, c = f(x)
+    x[:] = 9.0
+    assert same(a, ones())
+    assert same(b, ones())
+    assert c.shape == (3, 1)
+    assert same(c.ravel(), ones())
+
+
+def test_contents_of_a_closure_array_are_seen_and_do_not_retrace() -> None:
+    weight = ones()
+
+    @poot.trace
+    def f(x: Any) -> Any:
+        return x + weight
+
+    assert same(f(ones()), ones() * 2)
+    weight[:] = 4.0
+    assert traces_of(f, lambda: f(ones())) == 0
+    assert same(f(ones()), ones() * 5)
+
+
+def test_a_replaced_closure_array_is_seen() -> None:
+    weight = ones()
+
+    def set_weight(value: Any) -> None:
+        nonlocal weight
+        weight = value
+
+    @poot.trace
+    def f(x: Any) -> Any:
+        return (x + weight).sum()
+
+    assert float(f(ones())) == 6.0
+    set_weight(ones() * 3)
+    assert float(f(ones())) == 12.0
+    set_weight(np.ones((2, 3), np.float32))
+    assert float(f(ones())) == 12.0
+
+
+def test_captured_constants_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    @poot.trace
+    def f(x: Any) -> Any:
+        return helper(x)
+
+    assert same(f(ones()), ones() * 2)
+    monkeypatch.setitem(globals(), "SCALE", 7.0)
+    assert same(f(ones()), ones() * 7)
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    assert traces_of(f, lambda: f(ones())) == 0
+
+
+def test_containers_and_attributes_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Config:
+        def __init__(self) -> None:
+            self.gain = 3.0
+            self.w = ones()
+
+        def apply(self, x: Any) -> Any:
+            return x * self.gain + self.w
+
+    config = Config()
+
+    @poot.trace
+    def f(x: Any) -> Any:
+        return config.apply(x) + TABLE["w"]
+
+    assert same(f(ones()), ones() * 14)
+    config.gain = 4.0
+    assert same(f(ones()), ones() * 15)
+    config.w = ones() * 2
+    assert same(f(ones()), ones() * 16)
+    monkeypatch.setitem(TABLE, "w", ones() * 20)
+    assert same(f(ones()), ones() * 26)
+
+
+def test_methods_see_their_instance() -> None:
+    class Model:
+        def __init__(self, w: np.ndarray) -> None:
+            self.w = w
+
+        @poot.trace
+        def __call__(self, x: Any) -> Any:
+            return x @ self.w
+
+        @poot.trace(static_argnames="power")
+        def raised(self, x: Any, power: int) -> Any:
+            return (x * self.w.sum()) ** power
+
+    one, two = Model(np.eye(3, dtype=np.float32)), Model(2 * np.eye(3, dtype=np.float32))
+    assert same(one(ones()), ones())
+    assert same(two(ones()), ones() * 2)
+    one.w = 5 * np.eye(3, dtype=np.float32)
+    assert same(one(ones()), ones() * 5)
+    assert same(two.raised(ones(), 2), ones() * 36)
+    assert same(two.raised(ones(), power=1), ones() * 6)
+
+
+def test_two_names_for_one_array_are_told_apart_later() -> None:
+    a = b = ones()
+
+    def rebind(value: Any) -> None:
+        nonlocal b
+        b = value
+
+    f = poot.trace(lambda x: x + a * 10.0 + b)
+    assert same(f(ones()), ones() * 12)
+    rebind(ones() * 3)
+    assert same(f(ones()), ones() * 14)
+
+
+def test_an_identical_lambda_made_anew_hits_the_cache() -> None:
+    def make() -> Any:
+        return poot.trace(lambda x: x * 3.0 + 0.25)
+
+    make()(ones())
+    assert traces_of(None, lambda: make()(ones())) == 0
+
+
+def test_numbers_are_run_time_scalars() -> None:
+    @poot.trace
+    def f(x: Any, s: float) -> Any:
+        return x * s
+
+    assert same(f(ones(), 2.0), ones() * 2)
+    assert traces_of(f, lambda: f(ones(), 3.5)) == 0
+    assert same(f(ones(), 3.5), ones() * 3.5)
+    half = f(np.ones(3, np.float16), 1.5)
+    assert half.dtype == np.float16
+    assert f(np.ones(3, np.int32), 2).dtype == np.int32
+    with pytest.raises(OverflowError, match="300"):
+        f(np.ones(3, np.int8), 300)
+
+
+class Mode(enum.Enum):
+    DOUBLE = 1
+    TRIPLE = 2
+
+
+def test_bools_strings_enums_and_dtypes_are_static() -> None:
+    @poot.trace
+    def f(x: Any, mode: Mode, flag: bool = False, dtype: Any = None, note: str = "") -> Any:
+        y = x * 2.0 if mode is Mode.DOUBLE else x * 3.0
+        y = -y if flag else y
+        y = y + 1.0 if note == "plus" else y
+        return y if dtype is None else y.astype(dtype)
+
+    assert same(f(ones(), Mode.DOUBLE), ones() * 2)
+    assert same(f(ones(), Mode.TRIPLE), ones() * 3)
+    assert same(f(ones(), Mode.TRIPLE, True), ones() * -3)
+    assert same(f(ones(), Mode.TRIPLE, note="plus"), ones() * 4)
+    assert f(ones(), Mode.DOUBLE, dtype=poot.i32).dtype == np.int32
+    assert f(ones(), Mode.DOUBLE, dtype=np.dtype("float64")).dtype == np.float64
+
+
+Pair = namedtuple("Pair", "left right")
+
+
+def test_pytrees_in_and_out() -> None:
+    @poot.trace
+    def f(tree: Any) -> Any:
+        return Pair(tree["a"] + tree["b"][0], {"n": None, "l": [tree["b"][1]]})
+
+    result = f({"b": (ones(), ones() * 2), "a": ones() * 3})
+    assert isinstance(result, Pair)
+    assert same(result.left, ones() * 4)
+    assert result.right["n"] is None
+    assert same(result.right["l"][0], ones() * 2)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (5, 1)])
+def test_empty_and_0d_arrays(shape: tuple[int, ...]) -> None:
+    x = np.ones(shape, np.float32)
+    y = poot.trace(lambda v: ops.exp(v) + v.sum())(x)
+    assert y.shape == shape
+    assert close(y, np.exp(x) + x.sum())
+
+
+def test_strided_negative_and_read_only_arrays() -> None:
+    base = np.arange(24, dtype=np.float32).reshape(4, 6)
+    f = poot.trace(lambda x: x * 2.0)
+    for view in (base.T, base[::-1], base[:, ::-2], base[1:3, 2:5], np.broadcast_to(base[0], (3, 6))):
+        assert same(f(view), view * 2)
+    base.flags.writeable = False
+    assert same(f(base), base * 2)
+    assert same(f(base.astype(">f4")), base * 2)
+
+
+def test_traced_functions_inline_in_each_other() -> None:
+    inner = poot.trace(lambda x: x + 1.0)
+    outer = poot.trace(lambda x: inner(inner(x)) * 2.0)
+    assert traces_of(None, lambda: outer(ones())) == 1
+    assert same(outer(ones()), ones() * 6)
+
+
+def test_eight_threads_first_calling_one_function_trace_once() -> None:
+    barrier = threading.Barrier(8)
+    results: dict[int, Any] = {}
+    f = poot.trace(lambda x: ops.tanh(x) * 2.0 + 0.125)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        results[number] = np.asarray(f(np.full(100, number, np.float32)))
+
+    def all_at_once() -> None:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert traces_of(f, all_at_once) == 1
+    for number in range(8):
+        assert close(results[number], np.tanh(np.float32(number)) * 2 + 0.125)
+
+
+def test_the_eighth_miss_at_a_line_warns_once_and_names_the_argument() -> None:
+    f = poot.trace(lambda x, y: x.sum() + y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(1, 13):
+            f(np.ones(n, np.float32), ones(1))
+    messages = [str(w.message) for w in caught if issubclass(w.category, RetraceWarning)]
+    assert len(messages) == 1
+    assert "'x' keeps changing (now f32[8])" in messages[0]
+
+
+def test_the_cache_is_bounded() -> None:
+    from poot.api.cache import CallCache
+
+    cache: CallCache[int] = CallCache(limit=4)
+    for key in range(10):
+        cache.get(key, lambda: 1)
+    assert len(cache) == 4
+    assert cache.misses == 10
+    cache.get(9, lambda: 2)
+    assert cache.hits == 1
+
+
+def test_a_failing_trace_keeps_its_type_gains_a_note_and_caches_nothing() -> None:
+    fail = True
+
+    @poot.trace
+    def f(x: Any) -> Any:
+        if fail:
+            raise KeyError("mine")
+        return x
+
+    with pytest.raises(KeyError) as caught:
+        f(ones())
+    assert any("was being traced by poot" in note for note in caught.value.__notes__)
+    fail = False
+    assert same(f(ones()), ones())
+
+
+def test_redefinition_through_exec_uses_the_newest_body() -> None:
+    space: dict[str, Any] = {"poot": poot}
+    exec("@poot.trace\ndef f(x):\n    return x + 1.0\n", space)
+    assert same(space["f"](ones()), ones() + 1)
+    exec("@poot.trace\ndef f(x):\n    return x + 2.0\n", space)
+    assert same(space["f"](ones()), ones() + 2)
+
+
+def test_partials_bound_methods_and_module_attributes() -> None:
+    module = types.ModuleType("user_module")
+    module.__dict__["gain"] = 3.0
+    part = functools.partial(lambda a, b: a * b, b=2.0)
+    f = poot.trace(lambda x: part(x) * module.gain)
+    assert same(f(ones()), ones() * 6)
+    module.__dict__["gain"] = 5.0
+    assert same(f(ones()), ones() * 10)
+
+
+def test_global_random_state_is_guarded() -> None:
+    f = poot.trace(lambda x: x + np.random.rand())  # noqa: NPY002
+    with pytest.raises(TypeError, match=r"np\.random.*\n(.*\n)*.*ops\.random"):
+        f(ones())
+
+
+def test_arrays_pickle_and_copy() -> None:
+    result = poot.trace(lambda x: x * 2.0)(ones())
+    assert same(pickle.loads(pickle.dumps(result)), ones() * 2)
+    assert same(copy.deepcopy(result), ones() * 2)
+
+
+def test_eager_runs_the_python_function_itself() -> None:
+    seen: list[Any] = []
+
+    @poot.trace
+    def f(x: Any) -> Any:
+        y = x + 1.0
+        seen.append(y)
+        return y * 2.0
+
+    with poot.eager():
+        assert same(f(poot.asarray(ones())), ones() * 4)
+    assert same(seen[0], ones() * 2)
+
+
+def test_graph_program_and_evaluate() -> None:
+    @poot.trace
+    def f(params: Any, x: Any) -> Any:
+        return {"y": x @ params["w"] + params["b"]}
+
+    params = {"w": np.eye(3, dtype=np.float32), "b": ones()}
+    graph = f.graph({"w": f32[3, 3], "b": f32[3]}, f32[2, 3], constants=("params",))
+    assert [variable.name for variable in graph.constants] == ["params.b", "params.w"]
+    assert [variable.name for variable in graph.inputs] == ["x"]
+    x = np.ones((2, 3), np.float32)
+    assert same(f.evaluate(params, x)["y"], x + 1)
+    assert f.program(params, x, device="interpret").target.backend == "interpret"
+
+
+def test_states_of_a_graph() -> None:
+    @poot.trace
+    def step(total: Any, x: Any) -> Any:
+        new = total + x
+        return {"total": new, "mean": new.mean()}
+
+    graph = step.graph(f32[3], f32[3], states={"total": "total"})
+    assert [variable.name for variable in graph.states] == ["total"]
+    assert [name for name, _ in graph.updates] == ["total"]
+    assert graph.tree.keys == ("mean",)
+
+
+def test_f64_is_kept_on_cpu_and_converted_on_request() -> None:
+    x = np.ones(3)
+    assert poot.trace(lambda v: v * 2.0)(x).dtype == np.float64
+    narrow = poot.trace(lambda v: v * 2.0, f64="f32") if False else poot.trace(f64="f32")(lambda v: v * 2.0)
+    assert narrow(x).dtype == np.float32
+    small = poot.trace(i64="i32")(lambda v: v + 1)
+    assert small(np.arange(3)).dtype == np.int32
+    with pytest.raises(OverflowError, match="4294967296 in 'v'"):
+        small(np.array([1 << 32]))
+
+
+def test_specs_are_refused_in_a_call() -> None:
+    with pytest.raises(TypeError, match="is a spec, and a call needs an array"):
+        poot.trace(lambda x: x)(f32[3])
+
+
+def test_explain_names_captures_and_retraces() -> None:
+    @poot.trace
+    def f(x: Any) -> Any:
+        return x + MODULE_WEIGHT
+
+    f(ones())
+    f(np.ones((2, 3), np.float32))
+    text = str(f.explain(ones()))
+    assert "capture MODULE_WEIGHT" in text
+    assert "'x': f32[3] became f32[2,3]" in text
