@@ -11,12 +11,11 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import optree
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -29,8 +28,7 @@ from poot import ops
 Params = dict[str, Any]  # a pytree: dicts and lists of float32 arrays
 
 WIDTH, HEADS, LAYERS, EPSILON = 384, 12, 6, 1e-12
-LENGTHS = (16, 32, 64, 128, 256)  # token counts and batch sizes are padded to these, so that few shapes are traced
-BATCHES = (1, 2, 4, 8, 16, 32)
+LENGTHS, BATCHES = (16, 64, 256), (1, 8)  # token counts and batches are padded to these: six shapes to trace at most
 
 SENTENCES = (
     "The cat sleeps on the warm windowsill.",
@@ -104,9 +102,8 @@ def model_folder() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def load_params() -> Params:
-    """Read the encoder's weights as a pytree of NumPy arrays, float32."""
-    stored = load_file(model_folder() / "model.safetensors")
+def arrange(stored: Mapping[str, Any]) -> Params:
+    """Return the weights, by the names in the file, as the pytree that `encoder` takes."""
 
     def pair(name: str) -> Params:
         return {"weight": stored[f"{name}.weight"], "bias": stored[f"{name}.bias"]}
@@ -136,6 +133,11 @@ def load_params() -> Params:
     }
 
 
+def load_params() -> Params:
+    """Read the encoder's weights as a pytree of NumPy arrays, float32."""
+    return arrange(load_file(model_folder() / "model.safetensors"))
+
+
 @functools.cache
 def load_tokenizer() -> Tokenizer:
     """Read the tokenizer, set to cut at 256 tokens and to leave padding to `pad`."""
@@ -153,14 +155,12 @@ def tokenize(sentences: Sequence[str]) -> list[list[int]]:
 # -------------------------------------------------------------------------------------------------------- embedding
 
 
-def pad(tokens: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Pad token sequences, at most 32 of at most 256, to the next of BATCHES and LENGTHS.
+def pad(tokens: Sequence[Sequence[int]], rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pad token sequences, at most `rows` of at most `length`, to one batch.
 
     Returns:
-        ids, i32 [batch, length], and mask, bool [batch, length]. A row that only fills the batch counts one token.
+        ids, i32 [rows, length], and mask, bool [rows, length]. A row that only fills the batch counts one token.
     """
-    rows = next(size for size in BATCHES if size >= len(tokens))
-    length = next(size for size in LENGTHS if size >= max(map(len, tokens)))
     ids = np.zeros((rows, length), np.int32)
     mask = np.zeros((rows, length), np.bool_)
     mask[len(tokens) :, 0] = True
@@ -175,22 +175,25 @@ def batches(tokens: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], np.nda
     order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
     for start in range(0, len(order), BATCHES[-1]):
         chosen = order[start : start + BATCHES[-1]]
-        yield chosen, *pad([tokens[i] for i in chosen])
+        sequences = [tokens[i] for i in chosen]
+        rows = next(size for size in BATCHES if size >= len(sequences))
+        length = next(size for size in LENGTHS if size >= len(sequences[-1]))
+        yield chosen, *pad(sequences, rows, length)
 
 
 @functools.cache
-def params_on(device: str) -> Params:
+def params_on(device: poot.Device) -> Params:
     """Return the weights on a device, uploaded once."""
-    with poot.device(device):
-        return optree.tree_map(ops.asarray, load_params())
+    stored = load_file(model_folder() / "model.safetensors")
+    return arrange({name: poot.asarray(stored[name], device=device) for name in stored if "position_ids" not in name})
 
 
-def embed(sentences: Sequence[str], device: str | None = None) -> np.ndarray:
+def embed(sentences: Sequence[str], device: str | poot.Device | None = None) -> np.ndarray:
     """Embed sentences as unit vectors whose dot products measure likeness, from -1 to 1.
 
     Args:
         sentences: Any number of strings; what lies past 256 tokens is ignored.
-        device: A name that `poot.device` takes; the default device if None.
+        device: Where to compute, or its name; the default device if None.
 
     Returns:
         f32 [len(sentences), 384].
@@ -198,7 +201,7 @@ def embed(sentences: Sequence[str], device: str | None = None) -> np.ndarray:
     if isinstance(sentences, str):
         raise TypeError("embed takes a list of sentences, and this is a single string: put it in a list")
     result = np.empty((len(sentences), WIDTH), np.float32)
-    params = params_on(device or ops.asarray(0.0).device)
+    params = params_on(poot.device(device))
     for positions, ids, mask in batches(tokenize(sentences)):
         result[positions] = np.asarray(encode(params, ids, mask))[: len(positions)]
     return result
