@@ -37,7 +37,7 @@ from poot.errors import (
     UnsupportedDTypeError,
 )
 from poot.trace.check import check_graph
-from poot.trace.graph import Atom, Equation, Graph, Literal, Value, Variable
+from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Variable
 from poot.trace.limits import TraceLimits, Usage
 from poot.trace.literals import literal
 from poot.trace.params import params_bytes, plain_params
@@ -120,6 +120,8 @@ class Builder:
     def own(self, nbytes: int) -> None:
         """Count host storage that is kept with this builder, such as a copy of a captured array; LimitError past it."""
         self._check_open()
+        if type(nbytes) is not int or nbytes < 0:
+            raise BuilderArgumentError(what="own: nbytes", actual=nbytes, expected="an int of at least 0")
         self._reserve(Usage(owned_bytes=nbytes))
 
     # --- equations ---
@@ -139,23 +141,23 @@ class Builder:
         """
         self._check_open(where)
         try:
+            _expect("primitive", primitive, str, "a name")
+            _expect(f"{primitive}: inputs", inputs, (tuple, list), "a tuple or list")
+            _expect(f"{primitive}: params", params or {}, Mapping, "a mapping")
+            for region in regions:
+                _expect(f"{primitive}: regions", region, Graph, "finished graphs")
             entry = lookup(primitive)
             operands = [self._accept(item, f"operand {number}") for number, item in enumerate(inputs, 1)]
-            specs = tuple(operand.spec for operand in operands)
             plain = plain_params(primitive, params or {})
-            results = entry.type_rule(specs, plain, tuple(regions))
-            usage = Usage(len(results), 1, owned_bytes=params_bytes(plain))
-            for literal_bytes in (item.dtype.itemsize for item in operands if isinstance(item, Literal)):
-                usage.literal_bytes += literal_bytes
-            for graph in regions:
-                usage = usage.plus(graph_usage(graph))
-            self._reserve(usage)
+            closed = tuple(regions)
+            results = entry.type_rule(tuple(operand.spec for operand in operands), plain, closed)
+            self._reserve(_equation_usage(len(results), operands, plain, closed))
             atoms = tuple(self._atom(operand) for operand in operands)
         except PootError as error:
             raise as_builder_error(error).at(where) from error.__cause__
-        effects = effects_of(entry, plain, regions)
+        effects = effects_of(entry, plain, closed)
         outputs = tuple(self._new_value(spec) for spec in results)
-        self._equations.append(Equation(primitive, atoms, plain, outputs, tuple(regions), effects, where))
+        self._equations.append(Equation(primitive, atoms, plain, outputs, closed, effects, where))
         return tuple(Tracer(self, value) for value in outputs)
 
     def _accept(self, item: object, what: str) -> Value | Literal | Tracer:
@@ -167,7 +169,7 @@ class Builder:
                 return item
             raise ForeignHandleError(what=f"{what}, {item!r},")
         if isinstance(item, Value):
-            if item.id < len(self._values) and self._values[item.id] == item:
+            if 0 <= item.id < len(self._values) and self._values[item.id] == item:
                 return item
             raise ForeignHandleError(what=f"{what}, %{item.id}: {item.spec},")
         if isinstance(item, Literal):
@@ -179,7 +181,7 @@ class Builder:
             what=what,
             actual=type(item).__name__,
             expected="a handle of this builder, a Literal, or a NumPy scalar",
-            remedy="give Python numbers a dtype: Literal(2.0, f32).",
+            remedy=_REMEDIES.get(type(item), ""),
         )
 
     def _encloses(self, builder: Builder) -> bool:
@@ -242,6 +244,7 @@ class Builder:
         """
         self._check_open()
         try:
+            _expect("updates", updates or {}, Mapping, "a mapping from names of states")
             flat = flatten(outputs, "outputs")
             operands = [
                 self._accept(_number(leaf), f"output {path or number!s}")
@@ -319,6 +322,27 @@ def _number(leaf: object) -> object:
     if type(leaf) is int:
         return literal(leaf, i32)
     return literal(leaf, f32) if type(leaf) is float else leaf
+
+
+def _expect(what: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    if not isinstance(value, kinds):
+        raise ArgumentTypeError(what=what, actual=type(value).__name__, expected=expected)
+
+
+_REMEDIES: dict[type, str] = {
+    **dict.fromkeys((bool, int, float), "give Python numbers a dtype: Literal(2.0, f32)."),
+    np.ndarray: "make it a constant, w = builder.constant(name, spec), and bind it when the graph runs.",
+}
+
+
+def _equation_usage(
+    results: int, operands: Sequence[Value | Literal | Tracer], params: Params, regions: tuple[Graph, ...]
+) -> Usage:
+    literals = sum(item.dtype.itemsize for item in operands if isinstance(item, Literal))
+    usage = Usage(results, 1, literals, params_bytes(params) if params else 0)
+    for region in regions:
+        usage = usage.plus(graph_usage(region))
+    return usage
 
 
 def graph_usage(graph: Graph) -> Usage:

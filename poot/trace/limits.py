@@ -61,8 +61,11 @@ class Usage:
 
     def check(self, limits: TraceLimits) -> None:
         """LimitError if this would be past a limit."""
-        for item in fields(self):
-            resource = f"max_{item.name}"
-            attempted, limit = getattr(self, item.name), getattr(limits, resource)
+        for resource, attempted, limit in (
+            ("max_values", self.values, limits.max_values),
+            ("max_eqns", self.eqns, limits.max_eqns),
+            ("max_literal_bytes", self.literal_bytes, limits.max_literal_bytes),
+            ("max_owned_bytes", self.owned_bytes, limits.max_owned_bytes),
+        ):
             if attempted > limit:
                 raise LimitError(resource=resource, attempted=attempted, limit=limit)

@@ -28,21 +28,26 @@ def literal(value: bool | int | float, dtype: DType) -> Literal:
         if kind is float:
             raise ArgumentTypeError(what=f"{dtype} literal", actual=repr(value), expected="an int")
         if not dtype.min <= value <= dtype.max:
-            raise OverflowArgumentError(value=value, dtype=dtype, low=dtype.min, high=dtype.max)
+            raise _overflow(value, dtype)
         return Literal(int(value), dtype)
     return Literal(rounded(value, dtype), dtype)
 
 
 def rounded(value: bool | int | float, dtype: DType) -> float:
     """A number rounded once to a float dtype, as a Python float; what a NaN's payload has no room for is cut off."""
-    if isinstance(value, int) and dtype is not f64:
-        value = _to_odd(value)
     try:
-        wide = np.array(float(value))
+        wide = np.array(float(_to_odd(value) if isinstance(value, int) and dtype is not f64 else value))
     except OverflowError:
-        raise OverflowArgumentError(value=value, dtype=dtype, low=dtype.min, high=dtype.max) from None
+        raise _overflow(value, dtype) from None
     with np.errstate(all="ignore"):
         return float(round_once(wide, dtype)[()])
+
+
+def _overflow(value: int | float, dtype: DType) -> OverflowArgumentError:
+    # Python refuses to write out very long ints.
+    bits = value.bit_length() if isinstance(value, int) else 0
+    shown = f"an int of {bits} bits" if bits > 256 else value
+    return OverflowArgumentError(value=shown, dtype=dtype, low=dtype.min, high=dtype.max)
 
 
 def _to_odd(value: int) -> int:

@@ -76,8 +76,8 @@ CASES: list[tuple[str, Callable[[], Graph], str]] = [
         "type rule",
         lambda: with_equation(good(), 1, params=Params(axes=(1,))),
         (
-            "equation 1 (%3 = reduce_sum): reduce_sum: axes: (1,) is not valid, expected distinct ascending axes below 1\n"
-            "  at model.py:12"
+            "equation 1 (%3 = reduce_sum): reduce_sum: axes: (1,) is not valid, expected distinct ascending axes "
+            "below 1\n  at model.py:12"
         ),
     ),
     (
