@@ -228,7 +228,7 @@ def main() -> None:
     pairs = ranked_pairs(embed(sentences, args.device))
     table = Table("likeness", "sentence", "and", title=f"{len(sentences)} sentences, {len(pairs)} pairs")
     for likeness, i, j in pairs[: args.top]:
-        table.add_row(f"{likeness:.4f}", Text(sentences[i]), Text(sentences[j]))
+        table.add_row(f"{likeness:.4f}", *(Text(sentences[k] or "(empty)") for k in (i, j)))
     Console().print(table)
 
 
