@@ -119,8 +119,8 @@ class Signature:
             return Leaf(path, "static", value, value)
         if isinstance(value, _STATIC):
             return Leaf(path, "static", value, (type(cast("object", value)), cast("Hashable", value)))
-        if isinstance(value, (int, np.int64)):
-            return Leaf(path, "int", int(value), "int")
+        if isinstance(value, int) or type(value) is np.int64:
+            return Leaf(path, "int", int(cast("int", value)), "int")
         if isinstance(value, float):
             return Leaf(path, "float", float(value), "float")
         if isinstance(value, np.generic):

@@ -138,7 +138,7 @@ class DeviceArray(Array):
 def _text(array: DeviceArray, prefix: str) -> str:
     if array.size <= _SHOWN:
         return np.array2string(_plain(array.numpy()), separator=", ", prefix=prefix)
-    if array._memory.device.host_view(array.view(), 0) is not None:
+    if array.backend.host_view(array.view(), 0) is not None:
         return np.array2string(_plain(array.numpy()), separator=", ", prefix=prefix, threshold=_SHOWN)
     corners = array
     for axis, extent in enumerate(array.shape):

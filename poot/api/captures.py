@@ -275,8 +275,8 @@ class _Walk:
             scalar = cast("np.generic[Any]", value)
             return scalar.dtype, scalar.tobytes()
         if isinstance(value, slice):
-            bounds = cast("tuple[object, ...]", (value.start, value.stop, value.step))
-            return slice, tuple(self.value(label, item) for item in bounds)
+            part = cast("slice[object, object, object]", value)
+            return slice, tuple(self.value(label, item) for item in (part.start, part.stop, part.step))
         return self._compound(label, unwrap(value))
 
     def _array(self, label: str, array: Any) -> Hashable:
