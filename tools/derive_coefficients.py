@@ -101,15 +101,15 @@ def extrema(errors: Sequence[Number], count: int) -> list[int]:
     return runs
 
 
-def levelled(grid: Grid, fixed: Sequence[Number], places: Sequence[int]) -> list[Number]:
-    """The coefficients whose weighted errors at `places` are equal with alternating signs."""
+def levelled(grid: Grid, fixed: Sequence[Number], places: Sequence[int], signs: Sequence[int]) -> list[Number]:
+    """The coefficients whose weighted errors at `places` are equal, with alternating signs once multiplied by `signs`."""
     free = len(places) - 1
     matrix, right = mp.matrix(free + 1, free + 1), mp.matrix(free + 1, 1)
     for row, place in enumerate(places):
         x = grid.points[place]
         for column in range(free):
             matrix[row, column] = x ** (len(fixed) + column)
-        matrix[row, free] = (-1) ** row / grid.weights[place]
+        matrix[row, free] = (-1) ** row * signs[place] / grid.weights[place]
         right[row] = grid.targets[place] - sum(c * x**power for power, c in enumerate(fixed))
     solution = mp.lu_solve(matrix, right)
     return [*fixed, *(solution[i] for i in range(free))]
@@ -131,14 +131,16 @@ def exchanged(places: Sequence[int], errors: Sequence[Number], worst: int) -> li
 def exchange(grid: Grid, fixed: Sequence[Number], free: int) -> list[Number]:
     """The coefficients of the best fit whose lowest ones are `fixed`, with `free` more to choose.
 
-    A few exchanges of all extrema come near; exchanges of the worst one alone then always converge.
+    A few exchanges of all extrema come near; exchanges of the worst one alone then always converge.  What is free is
+    x^k times a polynomial, for k fixed coefficients: where x^k is negative, so are the signs of errors that alternate.
     """
+    signs = [-1 if x < 0 and len(fixed) % 2 else 1 for x in grid.points]
     last = len(grid.points) - 1
     places = [round(last * (1 - mp.cos(mp.pi * i / free)) / 2) for i in range(free + 1)]
     best, least = list(fixed), mp.inf
     for turn in range(20 * free):
-        coefficients = levelled(grid, fixed, places)
-        errors = grid.errors(coefficients)
+        coefficients = levelled(grid, fixed, places, signs)
+        errors = [sign * error for sign, error in zip(signs, grid.errors(coefficients), strict=True)]
         worst = max(range(len(errors)), key=lambda i: abs(errors[i]))
         if abs(errors[worst]) < least:
             best, least = coefficients, abs(errors[worst])
@@ -255,7 +257,7 @@ def fits() -> list[tuple[str, Fit]]:
         *odd_fits(32, (3, 6, 5, 4, 5, 9)),
         cosine_fit(32, 3),
         *error_function_fits(32, (6, 6)),
-        *exponential_fits(64, (10, 11, 12, 11)),
+        *exponential_fits(64, (10, 10, 12, 11)),
         *logarithm_fits(64, (19, 21, 7)),
         *odd_fits(64, (6, 14, 11, 8, 12, 21)),
         cosine_fit(64, 6),
