@@ -181,6 +181,9 @@ class Array:
     def __abs__(self) -> Array:
         return ops.abs(self)
 
+    def __round__(self, decimals: int = 0) -> Array:
+        return ops.round(self, decimals)
+
     def __invert__(self) -> Array:
         return ops.bitwise_invert(self)
 
@@ -256,6 +259,18 @@ class Array:
     def __rxor__(self, other: ArrayLike) -> Array:
         return ops.bitwise_xor(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
+    def __lshift__(self, other: ArrayLike) -> Array:
+        return ops.bitwise_left_shift(self, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rlshift__(self, other: ArrayLike) -> Array:
+        return ops.bitwise_left_shift(other, self) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rshift__(self, other: ArrayLike) -> Array:
+        return ops.bitwise_right_shift(self, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rrshift__(self, other: ArrayLike) -> Array:
+        return ops.bitwise_right_shift(other, self) if isinstance(other, OPERANDS) else NotImplemented
+
     @override
     def __eq__(self, other: object) -> Array:  # type: ignore[override]
         return ops.equal(self, cast(Any, other)) if isinstance(other, OPERANDS) else NotImplemented
@@ -307,6 +322,9 @@ class Array:
 
     def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
         return ops.clip(self, min, max)
+
+    def round(self, decimals: int = 0) -> Array:
+        return ops.round(self, decimals)
 
     def dot(self, other: ArrayLike) -> Array:
         return ops.dot(self, other)

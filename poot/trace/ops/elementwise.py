@@ -7,12 +7,15 @@ sqrt, divide …) take integers as f32.
 
 from __future__ import annotations
 
+import builtins
+
 import numpy as np
 
 from poot.errors import ArgumentError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import Operand, bind1, lift
-from poot.trace.ops.maps import binary, float_map, number_map, refuse_bool
+from poot.trace.ops.axes import static_int
+from poot.trace.ops.maps import binary, float_map, narrowed, number_map, refuse_bool, widened
 from poot.trace.ops.promotion import cast, common_dtype, common_float, dtype_of, harmonise
 from poot.trace.source import user_location
 
@@ -118,6 +121,11 @@ def abs(x: ArrayLike, /) -> Array:
     return number_map("abs", x, "abs")
 
 
+def sign(x: ArrayLike, /) -> Array:
+    """-1, 0 or 1 as x is below, at or above zero; NaN stays NaN."""
+    return number_map("sign", x, "sign")
+
+
 def square(x: ArrayLike, /) -> Array:
     """The square, x * x."""
     return multiply(x, x)
@@ -169,6 +177,48 @@ def tanh(x: ArrayLike, /) -> Array:
 def erf(x: ArrayLike, /) -> Array:
     """The error function."""
     return float_map("erf", x)
+
+
+def expm1(x: ArrayLike, /) -> Array:
+    """exp(x) - 1, accurate near zero."""
+    return float_map("expm1", x)
+
+
+def log1p(x: ArrayLike, /) -> Array:
+    """log(1 + x), accurate near zero."""
+    return float_map("log1p", x)
+
+
+def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The angle in radians, from -π to π, of the point with abscissa x2 and ordinate x1."""
+    return bind1("atan2", harmonise((x1, x2), common_float(x1, x2, what="atan2"), "atan2"))
+
+
+def ceil(x: ArrayLike, /) -> Array:
+    """The smallest integer not below x, in x's dtype; integers as they are."""
+    return float_map("ceil", x) if dtype_of(x).is_float else _integers(x, "ceil")
+
+
+def trunc(x: ArrayLike, /) -> Array:
+    """The number x without its fraction, in its dtype; integers as they are."""
+    return float_map("trunc", x) if dtype_of(x).is_float else _integers(x, "trunc")
+
+
+def round(x: ArrayLike, /, decimals: int = 0) -> Array:
+    """The nearest integer, the even one of two, in x's dtype; with `decimals`, the nearest multiple of 10^-decimals."""
+    places = static_int(decimals, "round: decimals")
+    if not dtype_of(x).is_float:
+        if places < 0:
+            raise ArgumentError(
+                what="round: decimals", actual=places, expected="at least 0 for integers", where=user_location()
+            )
+        return _integers(x, "round")
+    if places == 0:
+        return float_map("round", x)
+    wide, dtype = widened(x, "round")
+    factor = 10.0 ** builtins.abs(places)
+    scaled = float_map("round", wide * factor if places > 0 else wide / factor)
+    return narrowed(scaled / factor if places > 0 else scaled * factor, dtype)
 
 
 def floor(x: ArrayLike, /) -> Array:

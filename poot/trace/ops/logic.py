@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
+from poot.dtypes import DType, DTypeLike, bool_, i8, i16, i32, i64
 from poot.errors import DTypeError
 from poot.trace.array import Array, ArrayLike
-from poot.trace.dispatch import bind1
+from poot.trace.dispatch import bind1, joined, lift
 from poot.trace.ops.maps import bits, compare, float_map, logical, truth
-from poot.trace.ops.promotion import cast, common_dtype, dtype_of, spread
+from poot.trace.ops.promotion import cast, common_dtype, common_float, dtype_argument, dtype_of, spread
 from poot.trace.source import user_location
+
+#: The signed integer of a width.
+SIGNED: dict[int, DType] = {8: i8, 16: i16, 32: i32, 64: i64}
 
 # --- tests and comparisons --------------------------------------------------------------------------------------------
 
@@ -101,6 +107,82 @@ def bitwise_invert(x: ArrayLike, /) -> Array:
     if dtype.is_float:
         raise DTypeError(what="bitwise_invert", actual=dtype, expected="integers or bools", where=user_location())
     return bind1("not", (cast(x, dtype),))
+
+
+def bitwise_left_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The integers x1 with their bits moved x2 places up; 0 for a count of the width or more, or below zero."""
+    return _shift("shift_left", x1, x2, "bitwise_left_shift")
+
+
+def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The integers x1 with their bits moved x2 places down, the sign kept; all sign for a count past the width."""
+    return _shift("shift_right", x1, x2, "bitwise_right_shift")
+
+
+def _shift(primitive: str, x1: ArrayLike, x2: ArrayLike, name: str) -> Array:
+    dtype = common_dtype(x1, x2, what=name)
+    if not dtype.is_integer:
+        raise DTypeError(what=name, actual=dtype, expected="integers", where=user_location())
+    return bits(primitive, x1, x2, name)
+
+
+def bitwise_count(x: ArrayLike, /) -> Array:
+    """How many bits of each integer are set, in its dtype."""
+    return _integer_map("popcount", x, "bitwise_count")
+
+
+def count_leading_zeros(x: ArrayLike, /) -> Array:
+    """How many bits of each integer stand before the first that is set, in its dtype; the width for 0."""
+    return _integer_map("clz", x, "count_leading_zeros")
+
+
+def _integer_map(primitive: str, x: ArrayLike, name: str) -> Array:
+    dtype = dtype_of(x, name)
+    if not dtype.is_integer:
+        raise DTypeError(what=name, actual=dtype, expected="integers", where=user_location())
+    return bind1(primitive, (cast(x, dtype),))
+
+
+def bitcast(x: ArrayLike, dtype: DTypeLike, /) -> Array:
+    """The bits of x as another dtype of the same width."""
+    source, target = dtype_of(x, "bitcast"), dtype_argument(dtype)
+    if source is bool_ or target is bool_ or source.bits != target.bits:
+        raise DTypeError(
+            what="bitcast",
+            actual=target,
+            expected=f"a number of {source.bits} bits, as {source}",
+            where=user_location(),
+        )
+    return bind1("bitcast", (cast(x, source),), dtype=target)
+
+
+def signbit(x: ArrayLike, /) -> Array:
+    """True where x is negative, -0.0 and NaN with its sign set included."""
+    dtype = dtype_of(x, "signbit")
+    return less(bitcast(x, SIGNED[dtype.bits]) if dtype.is_float else x, 0)
+
+
+def isclose(
+    x1: ArrayLike, x2: ArrayLike, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+) -> Array:
+    """True where |x1 - x2| <= atol + rtol * |x2|, or both are one infinity, or, if `equal_nan`, both are NaN."""
+    dtype = common_float(x1, x2, what="isclose")
+    with joined(x1, x2):
+        a, b = (lift(cast(x, dtype)) for x in (x1, x2))
+        near = logical_and(abs(a - b) <= atol + rtol * abs(b), isfinite(b))
+        same = logical_or(near, a == b)
+        return logical_or(same, logical_and(isnan(a), isnan(b))) if equal_nan else same
+
+
+def nan_to_num(x: ArrayLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
+    """The elements with NaN replaced, and infinities replaced by the largest finite numbers or those given."""
+    dtype = dtype_of(x, "nan_to_num")
+    array = lift(cast(x, dtype))
+    if not dtype.is_float:
+        return array
+    array = where(isnan(array), nan, array)
+    array = where(array == math.inf, dtype.max if posinf is None else posinf, array)
+    return where(array == -math.inf, dtype.min if neginf is None else neginf, array)
 
 
 # --- choice -----------------------------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from poot.dtypes import DType, bool_
+from poot.dtypes import DType, bool_, f32
 from poot.errors import DTypeError
 from poot.trace.array import Array, ArrayLike
-from poot.trace.dispatch import Operand, bind1
+from poot.trace.dispatch import Operand, bind1, lift
 from poot.trace.ops.promotion import cast, common_dtype, common_float, dtype_of, harmonise, literal, spread
 from poot.trace.source import user_location
 
@@ -70,3 +70,14 @@ def truth(x: ArrayLike) -> Operand:
     if dtype is bool_:
         return operand
     return bind1("ne", spread((operand, literal(0, dtype)), "truth value"))
+
+
+def widened(x: ArrayLike, what: str) -> tuple[Array, DType]:
+    """The operand as floats of at least 32 bits, and the dtype that a result takes."""
+    dtype = common_float(x, what=what)
+    return lift(cast(x, f32 if dtype.bits == 16 else dtype)), dtype
+
+
+def narrowed(x: Array, dtype: DType) -> Array:
+    """A result rounded to a result's dtype."""
+    return lift(cast(x, dtype))

@@ -5,25 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from poot.dtypes import DType, f32
 from poot.errors import ArgumentError
 from poot.trace.array import Array, ArrayLike, Axis
-from poot.trace.dispatch import lift
 from poot.trace.ops import elementwise, logic, manipulation, reductions
 from poot.trace.ops.axes import many_axes, one_axis
-from poot.trace.ops.promotion import cast, common_float
+from poot.trace.ops.maps import narrowed, widened
 from poot.trace.source import user_location
-
-
-def widened(x: ArrayLike, what: str) -> tuple[Array, DType]:
-    """The operand as floats of at least 32 bits, and the dtype that a result takes."""
-    dtype = common_float(x, what=what)
-    return lift(cast(x, f32 if dtype.bits == 16 else dtype)), dtype
-
-
-def narrowed(x: Array, dtype: DType) -> Array:
-    """A result rounded to a result's dtype."""
-    return lift(cast(x, dtype))
 
 
 def relu(x: ArrayLike, /) -> Array:

@@ -7,7 +7,7 @@ from poot.errors import ShapeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import lift
 from poot.trace.ops import elementwise, reductions
-from poot.trace.ops.nn.activation import narrowed
+from poot.trace.ops.maps import narrowed
 from poot.trace.ops.promotion import cast, common_float, shape_of
 from poot.trace.source import user_location
 
