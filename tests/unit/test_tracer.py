@@ -10,7 +10,7 @@ import pytest
 
 from poot.dtypes import DType, bf16, bool_, f16, f32, i8, i32, i64
 from poot.errors import BuilderError, EscapedTracerError, ForeignHandleError, SourceLocation
-from poot.trace import ops
+from poot.trace import dispatch, ops
 from poot.trace.array import Array
 from poot.trace.builder import Builder
 from poot.trace.dispatch import active, bind, is_traced, register_eager, tracing
@@ -242,8 +242,6 @@ def test_concrete_arrays_go_to_the_registered_evaluator() -> None:
         calls.append((primitive, [type(item) for item in inputs], dict(params)))
         return (Concrete(),)
 
-    import poot.trace.dispatch as dispatch
-
     previous = dispatch._eager
     register_eager(evaluator)
     try:
@@ -259,7 +257,7 @@ def test_concrete_arrays_go_to_the_registered_evaluator() -> None:
 
 
 def test_without_an_evaluator_concrete_arrays_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poot.trace.dispatch._eager", None)
+    monkeypatch.setattr(dispatch, "_eager", None)
     with pytest.raises(BuilderError, match="nothing can compute exp on concrete arrays"):
         ops.exp(X)
 
