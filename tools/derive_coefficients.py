@@ -102,7 +102,7 @@ def extrema(errors: Sequence[Number], count: int) -> list[int]:
 
 
 def levelled(grid: Grid, fixed: Sequence[Number], places: Sequence[int], signs: Sequence[int]) -> list[Number]:
-    """The coefficients whose weighted errors at `places` are equal, with alternating signs once multiplied by `signs`."""
+    """The coefficients whose weighted errors at `places` are equal, and alternate in sign beyond `signs`."""
     free = len(places) - 1
     matrix, right = mp.matrix(free + 1, free + 1), mp.matrix(free + 1, 1)
     for row, place in enumerate(places):
