@@ -10,6 +10,7 @@ import pytest
 from poot.dtypes import ALL, INTEGERS, DType, bf16, bool_, concrete, f16, f32, f64, i8, i32, promote, u8
 from poot.trace import ops
 from tests.unit.ops_support import check, primitives, run, tracer
+from tools import promotion_table
 
 A = np.float32([-2.5, -1, -0.0, 0.0, 0.5, 3, np.inf, -np.inf, np.nan])
 B = np.float32([2, -1, 0.0, -0.0, 4, np.nan, 1, -np.inf, 2])
@@ -77,6 +78,11 @@ def test_logic_takes_any_dtype() -> None:
     check(ops.logical_and, lambda x, y: (x != 0) & (y != 0), A, B)
     check(lambda x: ops.logical_or(x, False), lambda x: x != 0, I)
     check(ops.bitwise_invert, np.invert, np.uint8([0, 255]))
+
+
+def test_the_documented_table_is_fresh() -> None:
+    page = promotion_table.PAGE.read_text("utf-8")
+    assert promotion_table.START + promotion_table.table() + promotion_table.END in page
 
 
 # --- promotion --------------------------------------------------------------------------------------------------------
