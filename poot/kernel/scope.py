@@ -35,8 +35,17 @@ def bounds(dtype: DType) -> Interval:
     return (int(dtype.min), int(dtype.max)) if dtype.is_integer else (0, 1)
 
 
+def made(name: str) -> str:
+    """The key of a local of the new kernel, apart from those of the old one."""
+    return f"%{name}"
+
+
 class Scope:
-    """The locals in force: `env` says what each holds, `versions` counts the assignments to those in `mutable`."""
+    """The locals in force: `env` says what each holds, `versions` counts the assignments to those in `mutable`.
+
+    A local of the kernel that is being made may have another name than the one that it came from, where a loop has been
+    unrolled: `env` has it under `made(name)` as well, for expressions that are simplified again.
+    """
 
     def __init__(self, mutable: set[str]) -> None:
         self.mutable = mutable
@@ -97,7 +106,7 @@ class Scope:
     def hold(self, name: str, var: Var, known: Known) -> None:
         """A local, called `var` in the new kernel, holds a value from here on."""
         form = known.form
-        self.env[name] = known if isinstance(known.expr, Const) else replace(known, expr=var)
+        self._set(name, var, known if isinstance(known.expr, Const) else replace(known, expr=var))
         self.versions.setdefault(var.name, 0)
         if form is not None and not form.constant and len(form.terms) == 1 and form.terms[0][1] == 1:
             self.facts.name(form.terms[0][0], var, self.reads(var))
@@ -109,4 +118,11 @@ class Scope:
     def forget(self, name: str, var: Var, interval: Interval | None) -> None:
         """A local holds a value of which nothing is known but an interval."""
         self.renew(var.name)
-        self.env[name] = self.opaque(var, None, interval)
+        self._set(name, var, self.opaque(var, None, interval))
+
+    def _set(self, name: str, var: Var, known: Known) -> None:
+        self.env[name] = self.env[made(var.name)] = known
+
+    def adopt(self, name: str, var: Var, env: dict[str, Known]) -> None:
+        """A local holds what it does in another environment."""
+        self._set(name, var, env[name])

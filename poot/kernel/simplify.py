@@ -178,6 +178,10 @@ class _Simplifier:
         for name in names:
             self.scope.forget(name, self.targets[name], intervals.get(name))
 
+    def adopt(self, names: list[str], env: dict[str, Known]) -> None:
+        for name in names:
+            self.scope.adopt(name, self.targets[name], env)
+
     # --- branches ---
 
     def branch(self, stmt: If, out: list[Stmt]) -> bool:
@@ -205,10 +209,10 @@ class _Simplifier:
             case [(_, first), (_, second)]:
                 self.forget(changed, {name: hull((first[name], second[name])) for name in first})
             case [None, (env, _)]:
-                self.scope.env |= {name: env[name] for name in changed}
+                self.adopt(changed, env)
                 self.facts.assume_all(condition.implied[False])
             case [(env, _), None]:
-                self.scope.env |= {name: env[name] for name in changed}
+                self.adopt(changed, env)
                 self.facts.assume_all(condition.implied[True])
             case _:
                 pass

@@ -23,7 +23,7 @@ from poot.kernel.ir import (
     Var,
 )
 from poot.kernel.ranges import Interval
-from poot.kernel.scope import Known, Scope, bounds
+from poot.kernel.scope import Known, Scope, bounds, made
 from poot.kernel.simplify_integer import integer
 
 
@@ -35,9 +35,11 @@ class Expressions:
         self.scope = scope
         self.arrays: dict[str, BufferParam | Alloc] = {param.name: param for param in kernel.buffers}
         self._memo: dict[int, Known] = {}
+        self._again = False
         for param in kernel.params:
             if not isinstance(param, BufferParam):
-                scope.env[param.name] = scope.opaque(Var(param.name, param.dtype), ("param", param.name))
+                var = Var(param.name, param.dtype)
+                scope.hold(param.name, var, scope.opaque(var, ("param", param.name)))
         for axis, threads in enumerate(kernel.threads or ()):
             if threads is None:
                 bound = self._index(Index("threads", axis, "", kernel.index_dtype)).form
@@ -55,6 +57,13 @@ class Expressions:
             self._memo[id(known.expr)] = known
         return known
 
+    def again(self, expr: Expr) -> Known:
+        """The same for an expression of the new kernel."""
+        outer, self._again = self._again, True
+        known = self(expr)
+        self._again = outer
+        return known
+
     def next_statement(self) -> None:
         """Forget what was found of single expressions: locals, facts and memory may change now."""
         self._memo.clear()
@@ -64,7 +73,7 @@ class Expressions:
             case Const():
                 return self.scope.const(expr)
             case Var():
-                return self.scope.current(expr.name)
+                return self.scope.current(made(expr.name) if self._again else expr.name)
             case Op():
                 return self._op(expr)
             case Load():
@@ -149,7 +158,7 @@ class Expressions:
         arg = self(cast.arg)
         folded = fold_cast(cast if arg.expr is cast.arg else Cast(arg.expr, cast.dtype, cast.where))
         if not isinstance(folded, Cast):
-            return self(folded)
+            return self.again(folded)
         if not cast.dtype.is_integer:
             return Known(folded)
         source = folded.arg.dtype
@@ -164,7 +173,7 @@ class Expressions:
             op = Op(op.name, tuple(known.expr for known in args), op.dtype, op.where)
         folded = fold_op(op)
         if folded is not op:
-            return self(folded)
+            return self.again(folded)
         if op.dtype is bool_:
             return self._condition(op, args)
         if not op.dtype.is_integer or not op.args[-1].dtype.is_integer:

@@ -109,8 +109,10 @@ def _remember(scope: Scope, op: Op, args: list[Known], known: Known) -> None:
     """Keep what an operation says of its result: a quotient's parts, and the bounds that min and max set."""
     assert known.form is not None
     forms = [arg.form for arg in args]
-    if op.name in ("floor_div", "rem") and forms[0] is not None and isinstance(op.args[1], Const):
-        scope.facts.terms[known.form.terms[0][0]].divided = op.name, forms[0], int(op.args[1].value)
+    if op.name in ("floor_div", "rem"):
+        divisor = op.args[1]
+        if forms[0] is not None and isinstance(divisor, Const) and divisor.value > 0:
+            scope.facts.terms[known.form.terms[0][0]].divided = op.name, forms[0], int(divisor.value)
     elif op.name in ("min", "max"):
         for form in forms:
             if form is not None:
