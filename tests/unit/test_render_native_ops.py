@@ -10,7 +10,7 @@ from poot.kernel import ops
 from poot.kernel.build import KernelBuilder
 from tests.unit.native_kernels import Compiled, zeros
 
-LANES = [1, 4, 32]
+LANES = [1, 16, 32]
 
 
 def specials(dtype: DType) -> np.ndarray:

@@ -43,7 +43,7 @@ class NativeSource:
 def render(kernel: Kernel, *, vector_lanes: int | None = None, contract: bool = False) -> NativeSource:
     """LLVM IR of a prepared kernel: native operations alone, f16 and bf16 in memory and conversions only.
 
-    `vector_lanes` (a power of two) overrides the choice of lanes; `contract` lets a*b + c be one fused operation.
+    `vector_lanes` (1, 16, 32 or 64) overrides the choice of lanes; `contract` lets a*b + c be one fused operation.
     Unsupported if the kernel's arrays do not fit the stack.
     """
     chosen = plan(kernel, vector_lanes)

@@ -13,8 +13,11 @@ from poot.errors import ArgumentError
 from poot.kernel.ir import Alloc, Assign, Atomic, Barrier, Collective, Index, Kernel, Load, Op, Store, walk
 from poot.kernel.uniform import Uniformity
 
-_LANES = 32
-_MOST_LANES = 64
+#: Lengths of vectors.  Shorter ones than 16 are left out: bytes would not fill a register, and LLVM 22 then stores them
+#: under masks of which it has not cleared the upper lanes.
+LANES = (1, 16, 32, 64)
+
+_USUAL = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Plan:
 
 def plan(kernel: Kernel, vector_lanes: int | None) -> Plan:
     """Choose the lanes: about two or four registers a value, which hides the latency of arithmetic without spilling."""
-    if vector_lanes is not None and (vector_lanes < 1 or vector_lanes & (vector_lanes - 1)):
-        raise ArgumentError(what="vector_lanes", actual=vector_lanes, expected="a power of two")
+    if vector_lanes is not None and vector_lanes not in LANES:
+        raise ArgumentError(what="vector_lanes", actual=vector_lanes, expected=f"one of {LANES}")
     nodes = walk(kernel.body)
     together = local = changed = atomic = False
     bits = 32
@@ -63,23 +66,27 @@ def plan(kernel: Kernel, vector_lanes: int | None) -> Plan:
     changed = atomic or any(param.access == "readwrite" and param.name in written for param in kernel.buffers)
     flat = not (together or local)
     axis = 0 if flat else next((a for a in range(3) if kernel.workgroup[a] > 1), 0)
-    lanes = vector_lanes or _choose(kernel, kernel.workgroup[axis], bits, flat=flat)
-    threads = kernel.threads[0] if flat and kernel.threads is not None else None
-    if threads is not None:
-        lanes = min(lanes, 1 << max(threads, 1).bit_length() - 1)
-    overlap = threads is not None and not changed and threads % lanes != 0
     size = kernel.workgroup[axis]
+    threads = kernel.threads[0] if flat and kernel.threads is not None else None
+    lanes = vector_lanes or (_flat_lanes(size, threads, bits) if flat else _group_lanes(size, bits))
+    overlap = threads is not None and not changed and threads > lanes and threads % lanes != 0
     aligned = size % lanes == 0 and not overlap
     parts = 1 if flat else -(-size // lanes) * (kernel.group_invocations // size)
     uniformity = Uniformity(kernel, (axis,) if lanes > 1 else (), lane_axis=axis, lanes=lanes, aligned=aligned)
     return Plan(lanes, axis, flat, parts, together, overlap, frozenset(assigned), uniformity)
 
 
-def _choose(kernel: Kernel, size: int, bits: int, *, flat: bool) -> int:
-    most = _MOST_LANES * 32 // bits
-    usual = _LANES * 32 // bits
-    if flat:
-        return size if 8 <= size <= most and size & (size - 1) == 0 else usual
-    if size <= most:
-        return 1 << (size - 1).bit_length()
-    return usual
+def _flat_lanes(size: int, threads: int | None, bits: int) -> int:
+    """The work-group's own length where that is one of ours, so that a planner may ask for one; not past the grid."""
+    wanted = size if size in LANES[1:] and size * bits <= LANES[-1] * 32 else _USUAL * 32 // bits
+    if threads is None or threads >= wanted:
+        return wanted
+    return 1 if threads <= 1 else max(LANES[1], 1 << threads.bit_length() - 1)
+
+
+def _group_lanes(size: int, bits: int) -> int:
+    """The whole group where it fits."""
+    if size == 1:
+        return 1
+    whole = max(LANES[1], 1 << (size - 1).bit_length())
+    return whole if whole * bits <= LANES[-1] * 32 else _USUAL * 32 // bits
