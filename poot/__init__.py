@@ -31,6 +31,15 @@ from poot.dtypes import (
 from poot.plan.compile import compile
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
+from poot.plan.staged import (
+    DeviceId,
+    DevicePlacement,
+    ExpertPlacement,
+    Partition,
+    Staged,
+    TargetSet,
+    compile_staged,
+)
 from poot.target import Target
 from poot.trace import ops
 from poot.trace.array import Array
@@ -53,14 +62,20 @@ __all__ = [
     "DType",
     "Device",
     "DeviceArray",
+    "DeviceId",
+    "DevicePlacement",
     "Engine",
     "EvalOptions",
     "Evaluation",
+    "ExpertPlacement",
     "Graph",
+    "Partition",
     "Program",
+    "Staged",
     "StepInputs",
     "StoredView",
     "Target",
+    "TargetSet",
     "TraceLimits",
     "Traced",
     "WeightMap",
@@ -69,6 +84,7 @@ __all__ = [
     "bf16",
     "bool_",
     "compile",
+    "compile_staged",
     "device",
     "devices",
     "eager",
