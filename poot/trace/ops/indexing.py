@@ -18,7 +18,7 @@ from poot.trace.dispatch import Operand, active, bind1, joined, lift
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import one_axis, static_ints
 from poot.trace.ops.creation import asarray
-from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, parse
+from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, shape_of, strong
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
@@ -29,7 +29,7 @@ def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float
     operand = strong(x)
     with joined(operand):
         entries = parse(key, operand.shape)
-        part = cut(operand, [entry for entry in entries if not isinstance(entry, NewAxis)])
+        part = cut(operand, on_axes(entries))
         positions = [entry for entry in entries if isinstance(entry, Positions)]
         if positions:
             return _look_up(part, entries, positions, mode, fill_value)
@@ -105,7 +105,7 @@ def _unknown_mask(mask: Array | NumpyArray) -> ConcretizationError:
 def _look_up(
     part: Array, entries: Sequence[Entry], positions: list[Positions], mode: IndexMode, fill_value: float | None
 ) -> Array:
-    kept = [entry for entry in entries if not isinstance(entry, NewAxis)]
+    kept = on_axes(entries)
     axes = tuple(axis for axis, entry in enumerate(kept) if isinstance(entry, Positions))
     indices = index_operand(positions, tuple(part.shape[axis] for axis in axes), mode)
     found = gather(part, indices, axes, mode, fill_value)
@@ -113,7 +113,8 @@ def _look_up(
     found = manipulation.reshape(found, (*shape, *rest))
     # NumPy puts the axes of arrays where the arrays and ints stood, or in front where something stood between them.
     places = [place for place, entry in enumerate(entries) if isinstance(entry, (Position, Positions))]
-    first = places[0] if places[-1] - places[0] == len(places) - 1 else 0
+    together = places[-1] - places[0] == len(places) - 1
+    first = len(result_shape(entries[: places[0]])) if together else 0
     order = list(range(len(shape), len(shape) + len(rest)))
     order[first:first] = range(len(shape))
     return manipulation.permute_dims(found, order)

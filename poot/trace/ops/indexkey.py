@@ -7,6 +7,7 @@ masks are left to `indexing` and `update`.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -59,7 +60,17 @@ class NewAxis:
     """`None`: an axis of extent 1."""
 
 
-Entry: TypeAlias = Span | Position | Positions | Mask | NewAxis
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """`...`: no axis itself, followed by the spans of the axes it stands for, but it separates arrays."""
+
+
+Entry: TypeAlias = Span | Position | Positions | Mask | NewAxis | Dots
+
+
+def on_axes(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that stand for axes of the array."""
+    return [entry for entry in entries if not isinstance(entry, (NewAxis, Dots))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +99,8 @@ def parse(key: Any, shape: tuple[int, ...]) -> list[Entry]:
     dots = [place for place, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         raise ArgumentError(what="index", actual="two `...`", expected="at most one", where=user_location())
-    place = dots[0] if dots else len(items)
-    items[place : place + 1] = [slice(None)] * (len(shape) - used)
+    place = dots[0] + 1 if dots else len(items)
+    items[place:place] = [slice(None)] * (len(shape) - used)
     entries: list[Entry] = []
     axis = 0
     for item in items:
@@ -121,6 +132,8 @@ def _axes_of(item: object) -> int:
 def _entries(item: Any, axis: int, shape: tuple[int, ...]) -> list[Entry]:
     if item is None:
         return [NewAxis()]
+    if item is Ellipsis:
+        return [Dots()]
     if isinstance(item, slice):
         return [_span(cast("slice[Any, Any, Any]", item), shape[axis])]
     if isinstance(item, _Static):

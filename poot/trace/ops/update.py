@@ -13,7 +13,7 @@ from poot.trace.dispatch import bind1, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.creation import full
-from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Positions, Span, parse
+from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import cast
 from poot.trace.source import user_location
 
@@ -82,7 +82,7 @@ def _update(x: Array, key: Any, values: ArrayLike, combine: Combine) -> Array:
 
 
 def _masked(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Combine) -> Array:
-    mask, *rest = entries
+    mask, *rest = on_axes(entries)
     if not isinstance(mask, Mask) or any(
         not isinstance(entry, Span) or (entry.count, entry.step) != (extent, 1)
         for entry, extent in zip(rest, x.shape[mask.rank :], strict=False)
@@ -96,7 +96,7 @@ def _masked(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Comb
 
 
 def _spanned(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Combine) -> Array:
-    kept = [entry for entry in entries if not isinstance(entry, NewAxis)]
+    kept = on_axes(entries)
     spans = [indexing.as_span(entry, extent) for entry, extent in zip(kept, x.shape, strict=True)]
     shape = indexing.result_shape(entries)
     part = manipulation.reshape(indexing.cut(x, kept), shape)
