@@ -107,7 +107,7 @@ def require_supported(graph: Graph, target: Target) -> None:
 def _fusion_record(block: Block, planned: Graph) -> PassRecord:
     groups = len(block.fusion.groups)
     count = len(planned.equations)
-    notes = (f"{count} equations in {groups} kernels' groups, {len(block.fusion.aliases)} aliases",)
+    notes = (f"equations {count}, groups {groups}, aliases {len(block.fusion.aliases)}",)
     return PassRecord("fuse", count, count, notes, tuple(block.assembly.declined))
 
 

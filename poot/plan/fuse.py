@@ -15,10 +15,11 @@ from poot.plan import cost
 from poot.plan.elements import Probe
 from poot.plan.groups import Group, GroupKind
 from poot.plan.indexing import Indices, Space, axes_for, flatten, whole
-from poot.plan.joins import Setting, join_contraction, join_element, join_reduction, probes
+from poot.plan.joins import Setting, join, probes
+from poot.plan.merge import merge_groups
 from poot.target import Target
 from poot.trace.graph import Atom, Equation, Graph, Value
-from poot.trace.primitives import Contraction, Elementwise, HostControl, Launches, Pull, Reduction, lookup
+from poot.trace.primitives import Contraction, Elementwise, HostControl, Launches, Pull, lookup
 
 #: Groups visited at most to see whether one depends on another; past it the answer is taken to be yes.
 _REACH = 512
@@ -43,9 +44,10 @@ class Fusion:
 def fuse(graph: Graph, target: Target, space: Space | None = None) -> Fusion:
     """Group the equations of a graph whose passes have run (no Inline rules are left)."""
     buffers = target.limit("buffers") - 1  # one is the fault record's
-    sweep = _Sweep(graph, Setting(space or Space(), cost.costs(target), buffers))
+    sweep = Sweep(graph, Setting(space or Space(), cost.costs(target), buffers))
     for number in reversed(range(len(graph.equations))):
         sweep.place(number)
+    merge_groups(sweep)
     return Fusion(sweep.ordered(), sweep.aliases, sweep.homes, sweep.declined)
 
 
@@ -63,7 +65,9 @@ class _Shape:
 
 
 @dataclass(slots=True)
-class _Sweep:
+class Sweep:
+    """The sweep while it goes on, and its result."""
+
     graph: Graph
     setting: Setting
     groups: list[Group] = field(default_factory=list[Group])
@@ -186,7 +190,7 @@ class _Sweep:
         reason = ""
         for group in reversed(hosts):
             others = [host for host in hosts if host is not group]
-            if any(self._reaches(host, group) for host in others):
+            if any(self.reaches(host, group) for host in others):
                 reason = "its readers depend on each other"
                 continue
             reason = self._join(group, number, equation, output=True)
@@ -195,21 +199,13 @@ class _Sweep:
         return reason
 
     def _join(self, group: Group, number: int, equation: Equation, *, output: bool = False) -> str:
-        rule = lookup(equation.primitive).lower
-        if isinstance(rule, Reduction):
-            reason = join_reduction(self.setting, group, number, equation, self._uses, output=output)
-        elif isinstance(rule, Contraction):
-            reason = join_contraction(self.setting, group, number, equation, output=output)
-        elif group.kind == "single":
-            reason = "its reader takes whole buffers"
-        else:
-            reason = join_element(self.setting, group, number, equation, output=output)
+        reason = join(self.setting, group, number, equation, self.uses, output=output)
         if not reason:
             self.homes[number].append(group)
             self._index_reads(group, equation)
         return reason
 
-    def _uses(self, value: Value) -> Iterator[Equation]:
+    def uses(self, value: Value) -> Iterator[Equation]:
         return (self.graph.equations[number] for number in self.consumers.get(value.id, ()))
 
     def _index_reads(self, group: Group, equation: Equation) -> None:
@@ -287,7 +283,7 @@ class _Sweep:
                 if group.kind not in ("map", "reduce") or identity not in group.reads or value.id in group.places:
                     continue
                 index = next((at for stored, at in group.outputs.items() if stored.shape == value.shape), None)
-                if index is None or any(self._reaches(host, group) for host in self._after(value)):
+                if index is None or any(self.reaches(host, group) for host in self._after(value)):
                     continue
                 group.places[value.id] = [index]
                 if not self._join(group, number, equation, output=True):
@@ -305,7 +301,7 @@ class _Sweep:
                 if output.id in self.aliases:
                     yield from self._after(output)
 
-    def _reaches(self, start: Group, goal: Group) -> bool:
+    def reaches(self, start: Group, goal: Group) -> bool:
         """Whether `goal` needs, directly or not, something that `start` stores."""
         seen = {start.number}
         stack = [start]

@@ -14,9 +14,9 @@ from poot.plan import cost
 from poot.plan.elements import Probe, probe
 from poot.plan.emitter import Emitter
 from poot.plan.groups import Group, Places, known_axes
-from poot.plan.indexing import ZERO, Affine, Axis, Indices, Space, axes_for, dense, flatten, of_axis, whole
+from poot.plan.indexing import ZERO, Affine, Axis, Indices, Space, axes_for, dense, expand, flatten, of_axis, whole
 from poot.trace.graph import Equation, Literal, Value
-from poot.trace.primitives import Elementwise, Pull, lookup
+from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
 from poot.trace.primitives.contract import dimension_numbers, free_axes
 
 #: Rules that pull from rules that pull … are evaluated by recursion; a group goes no deeper than this.
@@ -186,6 +186,27 @@ def _visited(group: Group, value: Value, places: Sequence[Indices]) -> bool:
     return any(group.covered(value, index) is not None for index in places)
 
 
+def join(
+    setting: Setting,
+    group: Group,
+    number: int,
+    equation: Equation,
+    consumers: Callable[[Value], Iterable[Equation]],
+    *,
+    output: bool = False,
+) -> str:
+    """Let a group compute an equation of one result, by whatever its kind asks; with `output` also store it."""
+    match lookup(equation.primitive).lower:
+        case Reduction():
+            return join_reduction(setting, group, number, equation, consumers, output=output)
+        case Contraction():
+            return join_contraction(setting, group, number, equation, output=output)
+        case Elementwise() | Pull() if group.kind != "single":
+            return join_element(setting, group, number, equation, output=output)
+        case _:
+            return "its reader takes whole buffers"
+
+
 # --- reductions ------------------------------------------------------------------------------------------------------
 
 
@@ -219,9 +240,8 @@ def join_reduction(
     if isinstance(shape, str):
         return shape
     if cost.splits(setting.costs, prod(axis.extent for axis in shape.parallel), prod(extents)):
-        used = (output for c in consumers(value) if c.outputs[0].id in group.places for output in c.outputs)
         reduced = {leaf for form in shape.reduced for axis in form.axes for leaf in axis.leaves()}
-        if any(_moves(group.places.get(each.id), reduced) for each in used):
+        if _read_along(group, value, consumers, reduced):
             return "its few rows are long, and it is read again along them"
     index = _operand_index(operand, axes, places[0], shape.reduced)
     readings = [Reading(operand, [index])]
@@ -236,8 +256,22 @@ def join_reduction(
     return ""
 
 
-def _moves(places: Places, reduced: set[Axis]) -> bool:
-    return places is None or any(axis in reduced for index in places for form in index for axis in form.axes)
+def _read_along(
+    group: Group, value: Value, consumers: Callable[[Value], Iterable[Equation]], reduced: set[Axis]
+) -> bool:
+    """Whether something that the group computes from a value has an element for each one of a row."""
+    pending, seen = [value], {value.id}
+    while pending:
+        for equation in consumers(pending.pop()):
+            for made in equation.outputs:
+                places = group.places.get(made.id, [])
+                if made.id in seen or (made.id not in group.depth and made not in group.outputs):
+                    continue
+                if places is None or any(a in reduced for index in places for form in index for a in expand(form).axes):
+                    return True
+                seen.add(made.id)
+                pending.append(made)
+    return False
 
 
 @dataclass(frozen=True, slots=True)

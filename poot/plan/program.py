@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from poot.dtypes import ArraySpec
 from poot.errors import SourceLocation
 from poot.kernel.ir import Kernel
-from poot.target import Target
+from poot.target import Language, Target
 from poot.trace.graph import Graph
 
 Numerics = Literal["exact", "unfused", "reassociating", "narrowing"]
@@ -179,6 +179,18 @@ class Program:
     def launches(self) -> tuple[Launch, ...]:
         """Every launch, in program order, those inside branches and loops included."""
         return tuple(_launches(self.steps))
+
+    def report(self) -> str:
+        """What the program will do, for people: launches, kernels, bytes, storage and its reuse, what was declined."""
+        from poot.plan.report import report  # it reads these classes
+
+        return report(self)
+
+    def source(self, language: Language) -> str:
+        """Every kernel in a language of the target, rendered now; Unsupported for any other language."""
+        from poot.plan.source import source  # it reads these classes
+
+        return source(self, language)
 
 
 def _launches(steps: tuple[Step, ...]) -> list[Launch]:

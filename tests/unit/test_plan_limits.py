@@ -1,0 +1,170 @@
+"""Limits, options, placements, and what a target cannot run."""
+
+from __future__ import annotations
+
+import pytest
+
+import poot
+from poot.dtypes import f32, f64, i32
+from poot.errors import ArgumentError, ArgumentTypeError, LimitError, PlacementError, Unsupported
+from poot.plan.compile import compile as plan
+from poot.plan.limits import CompileLimits, CompileOptions, graph_size
+from poot.plan.passes import PASSES
+from poot.plan.staged import (
+    DeviceId,
+    DevicePlacement,
+    ExpertPlacement,
+    Partition,
+    TargetSet,
+    compile_staged,
+)
+from poot.target import Target
+from poot.trace import ops
+from poot.trace.builder import Builder
+from poot.trace.graph import Graph
+from tests.plan_support import LIMITS
+
+CPU = Target.parse("cpu")
+SMALL = {"max_values": 100, "max_eqns": 100, "max_instructions": 1000, "max_locals": 100, "max_artifact_bytes": 1000}
+
+
+def chain(length: int) -> Graph:
+    b = Builder(LIMITS)
+    x = b.input("x", f32[8])
+    for _ in range(length):
+        x = ops.exp(x)
+    return b.finish(x)
+
+
+def test_standard_limits() -> None:
+    standard = CompileLimits.STANDARD
+    assert (standard.max_values, standard.max_eqns) == (1 << 24, 1 << 24)
+    assert (standard.max_instructions, standard.max_locals) == (1 << 22, 1 << 18)
+    assert standard.max_artifact_bytes == 512 << 20
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_limits_are_positive_integers(name: str) -> None:
+    with pytest.raises(ArgumentError, match=f"{name}: 0 is not valid, expected a positive int"):
+        CompileLimits(**SMALL | {name: 0})
+    with pytest.raises(ArgumentTypeError, match=f"{name}: NoneType given"):
+        CompileLimits(**SMALL | {name: None})  # type: ignore[arg-type]
+    with pytest.raises(ArgumentTypeError, match=f"{name}: bool given"):
+        CompileLimits(**SMALL | {name: True})
+
+
+def test_options() -> None:
+    assert CompileOptions().limits is CompileLimits.STANDARD and CompileOptions().numerics == "fused"
+    with pytest.raises(ArgumentTypeError, match="limits: int given, expected CompileLimits"):
+        CompileOptions(5)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="numerics: 'fast' is not valid"):
+        CompileOptions(numerics="fast")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "attempted"), [("max_values", 10, 11), ("max_eqns", 9, 10), ("max_locals", 3, None)]
+)
+def test_a_compile_past_a_limit_is_refused(name: str, limit: int, attempted: int | None) -> None:
+    options = CompileOptions(CompileLimits(**SMALL | {name: limit}))
+    with pytest.raises(LimitError, match=f"{name}: .* is past the limit of {limit}") as caught:
+        plan(chain(10), CPU, options)
+    assert attempted is None or caught.value.fields["attempted"] == attempted
+    plan(chain(10), CPU)
+
+
+def test_instructions_of_a_kernel_are_limited() -> None:
+    with pytest.raises(LimitError, match="max_instructions"):
+        plan(chain(10), CPU, CompileOptions(CompileLimits(**SMALL | {"max_instructions": 20})))
+
+
+def test_passes_keep_within_limits() -> None:
+    options = CompileOptions(CompileLimits(**SMALL | {"max_eqns": 5}))
+    for each in PASSES:
+        with pytest.raises(LimitError, match="max_"):
+            each.run(chain(10), CPU, options)
+
+
+def test_the_size_of_a_graph_counts_regions() -> None:
+    assert graph_size(chain(3)) == (4, 3)
+
+
+# --- targets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_dtype_that_the_target_lacks() -> None:
+    target = Target("small", languages=("interpret",), dtypes=frozenset({f32, i32}), limits=CPU.limits)
+    b = Builder(LIMITS)
+    x = b.input("x", f32[4])
+    wide = ops.astype(x, f64)
+    g = b.finish(ops.astype(wide + wide, f32))
+    with pytest.raises(Unsupported) as caught:
+        plan(g, target)
+    message = str(caught.value)
+    assert message.startswith("equation 0 (cast) is not supported by small: it has no f64")
+    assert "test_plan_limits.py" in message and "wide = ops.astype(x, f64)" in message
+    assert "Remedy: cast to a dtype that it has: f32, i32." in message
+    b = Builder(LIMITS)
+    with pytest.raises(Unsupported, match="'y' is not supported by small: it has no f64"):
+        plan(b.finish(b.input("y", f64[4])), target)
+
+
+def test_a_buffer_that_the_target_cannot_bind() -> None:
+    b = Builder(LIMITS)
+    g = b.finish(ops.exp(b.input("x", f32[1 << 20])))
+    target = Target.parse("wgpu").replace_limits(binding_bytes=1 << 20)
+    with pytest.raises(Unsupported, match=r"'x' is not supported by wgpu: f32\[1048576\] takes 4194304 bytes"):
+        plan(g, target)
+
+
+def test_more_operands_than_buffers() -> None:
+    b = Builder(LIMITS)
+    xs = [b.input(f"x{n}", f32[3]) for n in range(12)]
+    g = b.finish(ops.concat(xs))
+    with pytest.raises(Unsupported) as caught:
+        plan(g, Target.parse("wgpu"))
+    assert str(caught.value).startswith(
+        "equation 0 (concat) is not supported by wgpu: 13 buffers are more than the target's 7"
+    )
+
+
+def test_a_grid_that_the_target_cannot_launch() -> None:
+    b = Builder(LIMITS)
+    g = b.finish(ops.exp(b.input("x", f32[1 << 20])))
+    small = CPU.replace_limits(grid=100)
+    with pytest.raises(Unsupported, match="16384 work-groups are more than its grids hold"):
+        plan(g, small)
+    (launch,) = plan(g, CPU.replace_limits(grid=200)).launches
+    assert max(launch.groups) <= 200
+
+
+# --- placements -------------------------------------------------------------------------------------------------------
+
+
+def partition(*devices: DeviceId) -> Partition:
+    return Partition(experts=ExpertPlacement.ALL_RESIDENT, devices=DevicePlacement(devices))
+
+
+def test_one_device() -> None:
+    device = DeviceId(0)
+    assert DevicePlacement.single(device) == DevicePlacement((device,))
+    staged = compile_staged(chain(2), TargetSet.single(device, CPU), partition(device))
+    assert staged.program == plan(chain(2), CPU) and staged.device == device
+
+
+def test_several_devices_are_refused() -> None:
+    first, second = DeviceId(0), DeviceId(1)
+    both = TargetSet(((first, CPU), (second, CPU)))
+    with pytest.raises(PlacementError, match="a placement over 2 devices is not supported"):
+        compile_staged(chain(1), both, partition(first, second))
+    with pytest.raises(PlacementError, match="a set of 2 targets is not supported"):
+        compile_staged(chain(1), both, partition(first))
+    with pytest.raises(PlacementError, match="device 1 has no target; the set has device 0"):
+        compile_staged(chain(1), TargetSet.single(first, CPU), partition(second))
+    with pytest.raises(ArgumentError, match="DeviceId: -1"):
+        DeviceId(-1)
+    with pytest.raises(ArgumentTypeError, match="DeviceId: str given"):
+        DeviceId("0")  # type: ignore[arg-type]
+
+
+def test_public_names() -> None:
+    assert poot.CompileLimits is CompileLimits and poot.CompileOptions is CompileOptions
