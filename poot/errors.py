@@ -263,6 +263,28 @@ class KernelError(PootError, TypeError):
     """A kernel that is not valid: syntax, types, flow; with the user's line."""
 
 
+class KernelSourceError(KernelError):
+    """A function whose source Python does not have."""
+
+
+class KernelSyntaxError(KernelError):
+    """Python that the kernel language does not have."""
+
+    template = "kernel {kernel}: {message}"
+
+
+class KernelNameError(KernelError, NameError):
+    """A name or attribute that a kernel uses and that is not there."""
+
+    template = "kernel {kernel}: {message}"
+
+
+class KernelTypeError(KernelError):
+    """Values in a kernel whose dtypes or ranks do not fit together."""
+
+    template = "kernel {kernel}: {message}"
+
+
 class KernelCheckError(KernelError):
     """Kernel IR that does not check."""
 
@@ -294,6 +316,12 @@ class Unsupported(CompileError):
     """Something that the target cannot do: a dtype, feature or size."""
 
     template = "{what} is not supported by {target}: {message}"
+
+
+class PlacementError(PootError, ValueError):
+    """A placement of a graph over devices that cannot be compiled."""
+
+    default_remedy = "place everything on one device: DevicePlacement.single(DeviceId(0)), TargetSet.single(…)."
 
 
 class TargetError(PootError, ValueError):

@@ -84,9 +84,9 @@ def _merge(sweep: Groups, host: Group, guest: Group) -> Group | None:
         if number in together.members:
             if not _same_places(together, guest, equation, axes):
                 return None
-        elif len(equation.outputs) > 1:
-            return None
-        elif join(sweep.setting, together, number, equation, sweep.uses, output=equation.outputs[0] in guest.outputs):
+            continue
+        stored = any(value in guest.outputs for value in equation.outputs)
+        if len(equation.outputs) > 1 or join(sweep.setting, together, number, equation, sweep.uses, output=stored):
             return None
     return together
 
