@@ -3,6 +3,6 @@
 run(kernel, bind(kernel, {"x": x, "y": y}), groups=(16, 1, 1))
 """
 
-from poot.kernel.interpret.launch import BufferView, Interpreter, bind, run
+from poot.kernel.interpret.launch import BOUND_SLOTS, BufferView, Interpreter, bind, run
 
-__all__ = ["BufferView", "Interpreter", "bind", "run"]
+__all__ = ["BOUND_SLOTS", "BufferView", "Interpreter", "bind", "run"]

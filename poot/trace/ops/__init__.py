@@ -36,6 +36,8 @@ from poot.trace.ops.creation import (
     zeros_like,
 )
 from poot.trace.ops.einsum import einsum
+
+from poot.trace.ops.registered import primitive_function  # isort: skip
 from poot.trace.ops.elementwise import (
     abs,
     add,
@@ -350,6 +352,9 @@ if not TYPE_CHECKING:  # type checkers report unknown names themselves
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        function = primitive_function(name)
+        if function is not None:
+            return function
         known = {key: f"ops.{key}" for key in __all__}
         known |= {
             key: f"ops.{group.__name__.rpartition('.')[2]}.{key}" for group in (linalg, nn) for key in group.__all__
