@@ -14,9 +14,13 @@ from scipy.special import erf, softmax
 HEADS, LAYERS, EPSILON = 12, 6, 1e-12
 
 
-def embed(stored: Mapping[str, np.ndarray], tokens: Sequence[int]) -> np.ndarray:
-    """Return the unit vector, float64 [384], of one sentence's token ids, by the weights as the file names them."""
-    w = {name: array.astype(np.float64) for name, array in stored.items() if array.dtype == np.float32}
+def widened(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the stored weights in float64."""
+    return {name: array.astype(np.float64) for name, array in stored.items() if array.dtype == np.float32}
+
+
+def embed(w: Mapping[str, np.ndarray], tokens: Sequence[int]) -> np.ndarray:
+    """Return the unit vector, float64 [384], of one sentence's token ids, by the widened weights under their stored names."""
 
     def dense(name: str, x: np.ndarray) -> np.ndarray:
         return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
