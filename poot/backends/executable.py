@@ -229,10 +229,13 @@ class Call:
         self._order = [index for index, slot in enumerate(slots) if slot.role != "output"]
         arguments = {(slot.role, slot.name): index for index, slot in enumerate(slots) if slot.role != "output"}
         graph = program.graph
-        named: list[tuple[Role, str]] = [("constant", variable.name) for variable in graph.constants]
-        named += [("input", variable.name) for variable in graph.inputs]
-        named += [("state", variable.name) for variable in graph.states]
-        self._arguments = [arguments.get(key, -1) for key in named]
+
+        def place(role: Role, name: str) -> int:
+            return arguments.get((role, name), -1)
+
+        self._arguments = [place("constant", variable.name) for variable in graph.constants]
+        self._arguments += [place("input", variable.name) for variable in graph.inputs]
+        self._arguments += [place("state", variable.name) for variable in graph.states]
 
     def __call__(self, arguments: Sequence[BufferView]) -> tuple[list[Buffer], FaultCheck | None]:
         """Run once.

@@ -1,3 +1,4 @@
+# size: the grammar, its argument schema and its traversal belong together, on one page
 """The kernel IR: a small typed program that every thread of a grid runs.
 
 The whole grammar stands on this page::

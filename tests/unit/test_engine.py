@@ -236,7 +236,7 @@ def test_a_failed_compile_changes_nothing(setup: Setup, device: poot.Device, mon
     before = setup.engine.stats.allocated_bytes
     program = poot.compile(accumulate("other", 5.0), device.target, OPTIONS)
     failure = CompileError(what="kernel", target="here", message="injected")
-    monkeypatch.setattr(toolchain, "_compile", Failing(toolchain._compile, failure))  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(toolchain, "_compile", Failing(toolchain._compile, failure))
     with pytest.raises(CompileError, match="injected"):
         setup.engine.add_entry(setup.exe, program)
     assert setup.engine.stats.allocated_bytes == before

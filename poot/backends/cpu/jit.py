@@ -15,8 +15,9 @@ import functools
 import itertools
 import os
 import re
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
@@ -218,8 +219,9 @@ class LoadedObject:
             with _lock:
                 tracker.close()
 
-    def __del__(self) -> None:
-        self.close()
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not finalizing():  # the process gives everything back, and modules may be gone already
+            self.close()
 
 
 def load_object(image: bytes, exports: Sequence[str], *, what: str = "object") -> LoadedObject:

@@ -1,0 +1,176 @@
+"""What an engine holds: exes with their weights and state, entries, and the results of steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poot.backends.binding import check_array
+from poot.backends.device import Buffer, BufferView
+from poot.backends.executable import Executable, Run
+from poot.dtypes import ArraySpec
+from poot.errors import EngineError, EvaluateError
+from poot.plan.program import Program
+
+if TYPE_CHECKING:
+    from poot.backends.executor import Engine
+
+HostArray = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class EngineStats:
+    """Counters of an engine: entries compiled, segments recorded and replayed, steps run, device bytes held."""
+
+    entries: int = 0
+    records: int = 0
+    replays: int = 0
+    steps: int = 0
+    allocated_bytes: int = 0
+
+
+class StepInputs:
+    """The inputs of one step, by name."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Any] = {}
+
+    def push(self, name: str, array: Any) -> StepInputs:
+        """Add one input; EvaluateError if it was pushed before.  Returns itself, so that calls chain."""
+        if name in self._arrays:
+            raise EvaluateError(what=f"input {name!r}", message="pushed twice", remedy="push each input once a step.")
+        self._arrays[name] = array
+        return self
+
+    @property
+    def arrays(self) -> Mapping[str, Any]:
+        return self._arrays
+
+
+class StateView:
+    """The state of an exe by name: `exe.state[name]` reads a copy, assignment sets, `reset` returns to zeros."""
+
+    def __init__(self, exe: Exe) -> None:
+        self._exe = exe
+
+    def __getitem__(self, name: str) -> HostArray:
+        with self._exe.lock:
+            buffer, spec = self._find(name)
+            out = np.empty(spec.shape, spec.dtype.dtype)
+            self._exe.engine.device.read(BufferView(buffer), out)
+            return out
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        with self._exe.lock:
+            buffer, spec = self._find(name)
+            array = check_array(f"state {name!r}", value, spec)
+            self._exe.engine.device.write(BufferView(buffer), array)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._exe.states)
+
+    def __len__(self) -> int:
+        return len(self._exe.states)
+
+    def reset(self, name: str | None = None) -> None:
+        """Set one state, or every one, to zeros."""
+        for each in list(self) if name is None else [name]:
+            spec = self._find(each)[1]
+            self[each] = np.zeros(spec.shape, spec.dtype.dtype)
+
+    def _find(self, name: str) -> tuple[Buffer, ArraySpec]:
+        self._exe.require_loaded()
+        if name not in self._exe.states:
+            known = ", ".join(sorted(self._exe.states)) or "none"
+            raise EngineError(message=f"there is no state {name!r}; this exe has {known}")
+        return self._exe.states[name]
+
+
+class Exe:
+    """Weights on a device, and the state that the entries over them share."""
+
+    def __init__(self, engine: Engine, weights: dict[str, tuple[Buffer, ArraySpec]]) -> None:
+        self.engine = engine
+        self.weights = weights
+        self.states: dict[str, tuple[Buffer, ArraySpec]] = {}
+        self.entries: dict[int, Entry] = {}
+        self.loaded = True
+        #: Held by a step, so that state changes one step at a time.
+        self.lock = threading.RLock()
+
+    @property
+    def state(self) -> StateView:
+        return StateView(self)
+
+    def require_loaded(self) -> None:
+        """EngineError after `unload`."""
+        if not self.loaded:
+            raise EngineError(message="this exe was unloaded", remedy="load the weights again with load_weights.")
+
+
+class Entry:
+    """One program bound to an exe: its buffers, and its recording once it has been stepped."""
+
+    def __init__(self, number: int, exe: Exe, executable: Executable, run: Run, buffers: list[Buffer]) -> None:
+        self.number = number
+        self.exe = exe
+        self.executable = executable
+        self.run = run
+        self.buffers = buffers
+        self.version = 0
+
+    @property
+    def program(self) -> Program:
+        return self.executable.program
+
+    @property
+    def active(self) -> bool:
+        return self.number in self.exe.entries
+
+
+class StepResult:
+    """The outputs of a step, until the entry's next step overwrites them."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._version = entry.version
+
+    def read(self, borrow: bool = False) -> Any:
+        """The output pytree in NumPy.
+
+        Copies, unless `borrow` asks for read-only views of device memory where the host can address it; those change
+        with the entry's next step.  EngineError if a later step has already overwritten the result.
+        """
+        entry = self._entry
+        with entry.exe.lock:
+            if not (entry.exe.loaded and entry.active):
+                raise EngineError(message="the entry of this result was removed", remedy="read results before that.")
+            if entry.version != self._version:
+                raise EngineError(
+                    message=f"the result of step {self._version} was overwritten by step {entry.version} of its entry",
+                    remedy="call read() before the next step.",
+                )
+            leaves = [self._leaf(slot, borrow) for slot in entry.program.outputs]
+        return entry.program.graph.tree.unflatten(leaves)
+
+    def _leaf(self, slot: int, borrow: bool) -> HostArray:
+        entry = self._entry
+        device = entry.executable.device
+        spec = entry.program.storage.slots[slot].spec
+        position, offset = entry.executable.locate(slot)
+        view = entry.run.views[position]
+        assert view is not None
+        view = BufferView(view.buffer, view.offset + offset)
+        if borrow:
+            memory = device.host_view(view, spec.nbytes)
+            if memory is not None:
+                array = memory.view(spec.dtype.dtype).reshape(spec.shape)
+                array.flags.writeable = False
+                return array
+        out = np.empty(spec.shape, spec.dtype.dtype)
+        device.read(view, out)
+        return out
