@@ -109,6 +109,91 @@ def _bitcast(params: Params, shape: tuple[int, ...], x: Array) -> Array:
     return np.frombuffer(x.tobytes(), params["dtype"].dtype).reshape(shape)
 
 
+def _ordered(numbers: Sequence[Any], descending: bool) -> list[int]:
+    """Positions in order: NaN is greatest, zeros are equal, ties keep their order."""
+
+    def key(position: int) -> tuple[int, Any]:
+        number = float(numbers[position]) if numbers[position].dtype.kind not in "biu" else int(numbers[position])
+        missing = number != number
+        return (int(missing), 0 if missing else number)
+
+    if descending:
+        return sorted(range(len(numbers)), key=key, reverse=True)
+    return sorted(range(len(numbers)), key=key)
+
+
+def sort(params: Params, *operands: Array) -> tuple[Array, ...]:
+    results = tuple(np.empty_like(operand) for operand in operands)
+    axis, shape = params["axis"], operands[0].shape
+    for index in np.ndindex(*shape[:axis], 1, *shape[axis + 1 :]):
+        line = tuple(slice(None) if place == axis else i for place, i in enumerate(index))
+        for result, operand in zip(results, operands, strict=True):
+            for target, source in enumerate(_ordered(list(operands[0][line]), params["descending"])):
+                result[line][target] = operand[line][source]
+    return results
+
+
+def top_k(params: Params, x: Array) -> tuple[Array, ...]:
+    places = np.broadcast_to(np.arange(x.shape[-1], dtype=np.int32), x.shape)
+    both = sort({"axis": x.ndim - 1, "descending": True}, x, places)
+    return tuple(array[..., : params["k"]] for array in both)
+
+
+def extreme_position(name: str, params: Params, x: Array) -> Array:
+    axis = params["axis"]
+    result = np.empty(x.shape[:axis] + x.shape[axis + 1 :], params["dtype"].dtype)
+    for index in np.ndindex(*result.shape):
+        line = [x[(*index[:axis], i, *index[axis:])] for i in range(x.shape[axis])]
+        order = _ordered(line, name == "argmax")
+        missing = [place for place, number in enumerate(line) if number != number]
+        result[index] = missing[0] if missing else order[0]
+    return result
+
+
+def contributions(params: Params, operand: Array, indices: Array, updates: Array) -> dict[tuple[int, ...], list[Any]]:
+    """Per element of the operand, itself and the updates that scatter brings to it, in row-major order."""
+    axes, batch, positions = params["axes"], params.get("batch", 0), indices.ndim - 1
+    found: dict[tuple[int, ...], list[Any]] = {index: [operand[index]] for index in np.ndindex(*operand.shape)}
+    for index in np.ndindex(*updates.shape):
+        place: dict[int, int] = dict(enumerate(index[:batch]))
+        inside = True
+        for number, axis in enumerate(axes):
+            raw, extent = int(indices[(*index[:positions], number)]), operand.shape[axis]
+            inside &= 0 <= raw < extent
+            place[axis] = raw % extent if params["mode"] == "wrap" else min(max(raw, 0), extent - 1)
+        window = iter(index[positions:])
+        target = tuple(place[axis] if axis in place else next(window) for axis in range(operand.ndim))
+        if inside or params["mode"] != "drop":
+            found[target].append(updates[index])
+    return found
+
+
+MASK = (1 << 32) - 1
+
+
+def threefry(key: tuple[int, int], counter: tuple[int, int]) -> tuple[int, int]:
+    """Threefry-2x32, 20 rounds, one block of Python ints."""
+    words = [*key, key[0] ^ key[1] ^ 0x1BD11BDA]
+    x, y = (counter[0] + words[0]) & MASK, (counter[1] + words[1]) & MASK
+    for turn in range(20):
+        distance = (13, 15, 26, 6, 17, 29, 16, 24)[turn % 8]
+        x = (x + y) & MASK
+        y = ((y << distance | y >> (32 - distance)) & MASK) ^ x
+        if turn % 4 == 3:
+            step = turn // 4 + 1
+            x = (x + words[step % 3]) & MASK
+            y = (y + words[(step + 1) % 3] + step) & MASK
+    return x, y
+
+
+def random_bits(params: Params, key: Array) -> Array:
+    dtype, numbers = params["dtype"], []
+    for number in range(math.prod(params["shape"])):
+        high, low = threefry((int(key[0]), int(key[1])), (number >> 32, number & MASK))
+        numbers.append(high ^ low if dtype.bits == 32 else high << 32 | low)
+    return np.array(numbers, dtype.dtype).reshape(params["shape"])
+
+
 MOVEMENTS: dict[str, Callable[..., Array]] = {
     "broadcast": _by_index(
         lambda params, shape, index: tuple(

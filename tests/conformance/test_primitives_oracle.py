@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +22,18 @@ from poot.trace.evaluate import evaluate
 from poot.trace.primitives import table
 from tests.exact_floats import quantum, ulps
 from tests.primitive_cases import Case, by_dtype, case_graph, operands
-from tests.reference_arrays import MOVEMENTS, TOTALS, Total, total_of_products
+from tests.reference_arrays import (
+    MOVEMENTS,
+    TOTALS,
+    Total,
+    contributions,
+    extreme_position,
+    random_bits,
+    sort,
+    threefry,
+    top_k,
+    total_of_products,
+)
 from tests.references import REFERENCES, cast
 
 GROUPS = {name: group for name, group in by_dtype() if group}
@@ -33,13 +45,13 @@ F64_ULPS = {
 
 
 def test_every_primitive_has_a_reference() -> None:
-    known = {*REFERENCES, *MOVEMENTS, *TOTALS, "cast", "iota", "dot_general"}
+    known = {*REFERENCES, *MOVEMENTS, *TOTALS, *CUMULATIVE, *SCATTERS, *CHECKS, "cast"}
     control = {entry.name for entry in table() if entry.kind == "control"}
     assert {entry.name for entry in table()} == known | control
 
 
 @pytest.mark.parametrize("name", GROUPS)
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 @given(data=st.data())
 def test_oracle(name: str, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from(GROUPS[name]))
@@ -48,22 +60,27 @@ def test_oracle(name: str, data: st.DataObject) -> None:
     evaluation = evaluate(graph, {variable.name: array for variable, array in zip(graph.inputs, arrays, strict=True)})
     for output, value in zip(evaluation.output, graph.outputs, strict=True):
         assert (output.dtype, output.shape) == (value.dtype.dtype, value.shape)
-    check(case, arrays, *evaluation.output)
+    check(case, arrays, evaluation.output)
 
 
-def check(case: Case, arrays: tuple[np.ndarray, ...], output: np.ndarray) -> None:
+def check(case: Case, arrays: tuple[np.ndarray, ...], outputs: tuple[np.ndarray, ...]) -> None:
     primitive, params = case.primitive.name, case.example.params
-    if primitive in MOVEMENTS:
-        expected = MOVEMENTS[primitive](params, output.shape, *arrays)
-        assert np.ascontiguousarray(output).tobytes() == np.ascontiguousarray(expected).tobytes()
+    if primitive in CHECKS:
+        CHECKS[primitive](case, *arrays, *outputs)
+    elif primitive in MOVEMENTS:
+        assert same_bits(outputs[0], MOVEMENTS[primitive](params, outputs[0].shape, *arrays))
     elif primitive in TOTALS:
-        check_reduction(case, arrays[0], output)
-    elif primitive == "dot_general":
-        check_contraction(case, *arrays, output)
-    elif primitive == "iota":
-        check_iota(case, output)
+        check_reduction(case, arrays[0], outputs[0])
+    elif primitive in CUMULATIVE:
+        check_cumulative(case, arrays[0], outputs[0])
+    elif primitive in SCATTERS:
+        check_scatter(case, arrays, outputs[0])
     else:
-        check_map(case, arrays, output)
+        check_map(case, arrays, outputs[0])
+
+
+def same_bits(actual: np.ndarray, expected: np.ndarray) -> bool:
+    return np.ascontiguousarray(actual).tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
 def check_map(case: Case, arrays: tuple[np.ndarray, ...], output: np.ndarray) -> None:
@@ -144,3 +161,81 @@ def check_iota(case: Case, output: np.ndarray) -> None:
     for index in np.ndindex(*output.shape):
         expected = cast(f64 if dtype.is_float else dtype, dtype, index[axis])
         assert number(output[index], dtype) == expected
+
+
+# --- scans, orders, scatters ----------------------------------------------------------------------------------------
+
+#: Each scan, and the reduction that gives one of its elements.
+CUMULATIVE = {"cumsum": "reduce_sum", "cumprod": "reduce_prod", "cummax": "reduce_max", "cummin": "reduce_min"}
+#: Each scatter, and the reduction of an element with its updates; None for the last of them.
+SCATTERS = {
+    "scatter": None,
+    "scatter_add": "reduce_sum",
+    "scatter_mul": "reduce_prod",
+    "scatter_max": "reduce_max",
+    "scatter_min": "reduce_min",
+}
+
+
+def check_cumulative(case: Case, x: np.ndarray, output: np.ndarray) -> None:
+    dtype, axis = case.dtypes[0], case.example.params["axis"]
+    for index in np.ndindex(*output.shape):
+        here, last = index[axis], x.shape[axis]
+        seen = range(here, last) if case.example.params["reverse"] else range(here + 1)
+        numbers = [number(x[(*index[:axis], i, *index[axis + 1 :])], dtype) for i in seen]
+        total = TOTALS[CUMULATIVE[case.primitive.name]](dtype, numbers)
+        assert agrees(output[index], total, dtype), (output[index], total, numbers)
+
+
+def check_scatter(case: Case, arrays: tuple[np.ndarray, ...], output: np.ndarray) -> None:
+    dtype, reduction = case.dtypes[0], SCATTERS[case.primitive.name]
+    for index, items in contributions(case.example.params, *arrays).items():
+        if reduction is None:
+            assert same_bits(output[index], items[-1])
+        elif len(items) == 1 and dtype.is_float:
+            assert ulps(np.asarray(output[index]), np.asarray(items[0]), dtype) == 0
+        else:
+            total = TOTALS[reduction](dtype, [number(item, dtype) for item in items])
+            assert agrees(output[index], total, dtype), (output[index], total, items)
+
+
+def check_sort(case: Case, *arrays: np.ndarray) -> None:
+    half = len(arrays) // 2
+    for output, expected in zip(arrays[half:], sort(case.example.params, *arrays[:half]), strict=True):
+        assert same_bits(output, expected)
+
+
+def check_top_k(case: Case, x: np.ndarray, *outputs: np.ndarray) -> None:
+    for output, expected in zip(outputs, top_k(case.example.params, x), strict=True):
+        assert same_bits(output, expected)
+
+
+def check_position(case: Case, x: np.ndarray, output: np.ndarray) -> None:
+    np.testing.assert_array_equal(output, extreme_position(case.primitive.name, case.example.params, x))
+
+
+def check_random_bits(case: Case, key: np.ndarray, output: np.ndarray) -> None:
+    np.testing.assert_array_equal(output, random_bits(case.example.params, key))
+
+
+CHECKS: dict[str, Callable[..., None]] = {
+    "dot_general": check_contraction,
+    "iota": check_iota,
+    "sort": check_sort,
+    "top_k": check_top_k,
+    "argmax": check_position,
+    "argmin": check_position,
+    "random_bits": check_random_bits,
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "counter", "expected"),
+    [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+        ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_published_answers_of_threefry(key: Any, counter: Any, expected: Any) -> None:
+    assert threefry(key, counter) == expected

@@ -159,7 +159,10 @@ CASES: list[tuple[type[Exception], str | None, Callable[[Scene], Any]]] = [
     ),
     (
         OverflowArgumentError,
-        "an int of 1329 bits does not fit f16\n  Remedy: cast the array first, or use a value between -65504.0 and 65504.0.",
+        (
+            "an int of 1329 bits does not fit f16\n"
+            "  Remedy: cast the array first, or use a value between -65504.0 and 65504.0."
+        ),
         lambda s: s.b.emit("neg", (Literal(10**400, f16),)),
     ),
     # equations

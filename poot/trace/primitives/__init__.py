@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 #: Every module of entries, in the order of the reference pages.
-_MODULES = ("map", "reduce", "view", "join", "index", "contract", "control")
+_MODULES = ("map", "reduce", "view", "join", "index", "contract", "accumulate", "order", "scatter", "random", "control")
 
 for _module in _MODULES:
     import_module(f"{__name__}.{_module}")

@@ -148,8 +148,9 @@ class Numerics:
     """How far a device may be from the oracle.
 
     `exact` results agree bit for bit on every device.  Others agree within `ulps` units in the last place of the result
-    dtype, or, for sums of n terms (`depth` gives n from the specs), within eps * n of the sum of magnitudes.  Integer
-    and bool results are exact in every entry.
+    dtype, or, for sums of n terms (`depth` gives n from the specs), within eps * n of the sum of magnitudes; products
+    of n factors whose partial products stay within the range, within eps * n of their magnitude.  Integer and bool
+    results are exact in every entry.
     """
 
     exact: bool = True

@@ -110,6 +110,10 @@ def _extreme(pick: Callable[..., Any], negative: Callable[..., Any]) -> Callable
     return choose
 
 
+maximum = _extreme(np.maximum, np.logical_and)
+minimum = _extreme(np.minimum, np.logical_or)
+
+
 def _power(a: Array, b: Array) -> Array:
     """A to the b; integers wrap, and a negative exponent gives the truncated reciprocal: 1, -1 or 0."""
     if a.dtype.kind == "f":
@@ -204,8 +208,8 @@ _map(
     _guarded(np.remainder),
     "a - b * floor(a / b), with the sign of b; 0 where an integer b is 0",
 )
-_map("max", 2, ALL, _extreme(np.maximum, np.logical_and), "the greater; NaN if either is; -0.0 is below +0.0")
-_map("min", 2, ALL, _extreme(np.minimum, np.logical_or), "the lesser; NaN if either is; -0.0 is below +0.0")
+_map("max", 2, ALL, maximum, "the greater; NaN if either is; -0.0 is below +0.0")
+_map("min", 2, ALL, minimum, "the lesser; NaN if either is; -0.0 is below +0.0")
 _map("pow", 2, NUMBERS, _power, "a to the b, as C's pow; integers wrap", ulps=2.0)
 _map("atan2", 2, FLOATS, np.arctan2, "the angle in radians of the point with x = b and y = a", ulps=3.0)
 
