@@ -20,7 +20,7 @@ def widened(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def embed(w: Mapping[str, np.ndarray], tokens: Sequence[int]) -> np.ndarray:
-    """Return the unit vector, float64 [384], of one sentence's token ids; w holds the widened weights by stored name."""
+    """Return the unit vector, float64 [384], of one sentence's token ids; w: widened weights by stored name."""
 
     def dense(name: str, x: np.ndarray) -> np.ndarray:
         return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
