@@ -39,6 +39,7 @@ from poot.kernel.ir import (
     Store,
     Var,
     While,
+    jumps,
     walk,
 )
 from poot.kernel.uniform import Uniformity
@@ -184,6 +185,11 @@ class _Checker:
         self.same(dtype, stmt.stop.dtype, "the end of a range")
         if stmt.step == 0 or not dtype.min <= stmt.step <= dtype.max:
             self.fail(f"the step of a range is {stmt.step}, expected a {dtype} other than 0")
+        if stmt.unroll and jumps(stmt.body):
+            self.fail(
+                "break or continue in a loop that is to be unrolled",
+                remedy="use an ordinary range, or an `if` around the rest.",
+            )
         self.declare(stmt.var)
         self.fixed.add(stmt.var)
         self.block(stmt.body, loop=True, var=(stmt.var, dtype))
@@ -238,7 +244,8 @@ class _Checker:
             case Load():
                 dtype = self.element(expr.buffer, expr.indices, expr.where)
                 self.access(expr.buffer, write=False, where=expr.where)
-                self.same(dtype, expr.dtype, f"element of `{expr.buffer}`")
+                if dtype is not expr.dtype:
+                    self.fail(f"`{expr.buffer}` holds {dtype}, read as {expr.dtype}", expr.where)
             case Cast():
                 self.expr(expr.arg)
             case Index():
@@ -284,6 +291,8 @@ class _Checker:
             remedy = "cast the operands to one dtype." if isinstance(error, DTypeError) else None
             self.fail(what, op.where, remedy)
         if op.name == "bitcast":
+            if op.dtype is bool_ and dtype is not bool_:
+                self.fail(f"bitcast of {dtype} to bool, expected a number", op.where)
             if dtype.bits != op.dtype.bits:
                 self.fail(f"bitcast of {dtype} to {op.dtype}, expected a dtype of {dtype.bits} bits", op.where)
         else:

@@ -196,7 +196,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for var in range(start, stop, step)`; bounds are read once; `unroll` asks for full unrolling (constant bounds)."""
+    """`for var in range(start, stop, step)`; bounds are read once; `unroll` writes every turn out (constant bounds)."""
 
     var: str
     start: Expr
@@ -449,6 +449,14 @@ def walk(body: tuple[Stmt, ...]) -> list[Node]:
 
     statements(body)
     return found
+
+
+def jumps(body: tuple[Stmt, ...]) -> bool:
+    """Whether a loop's body has a break or continue of that loop."""
+    return any(
+        isinstance(stmt, (Break, Continue)) or (isinstance(stmt, If) and (jumps(stmt.then) or jumps(stmt.orelse)))
+        for stmt in body
+    )
 
 
 def is_const(expr: Expr, value: bool | int | float) -> bool:

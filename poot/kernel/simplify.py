@@ -31,6 +31,7 @@ from poot.kernel.ir import (
     Store,
     Var,
     While,
+    jumps,
     walk,
 )
 from poot.kernel.ranges import Interval, hull
@@ -311,11 +312,3 @@ class _Simplifier:
 def _widened(assumed: Interval, given: Interval, var: Var) -> Interval:
     least, greatest = bounds(var.dtype)
     return assumed[0] if given[0] >= assumed[0] else least, assumed[1] if given[1] <= assumed[1] else greatest
-
-
-def jumps(body: tuple[Stmt, ...]) -> bool:
-    """Whether a loop's body has a break or continue of that loop."""
-    return any(
-        isinstance(stmt, (Break, Continue)) or (isinstance(stmt, If) and (jumps(stmt.then) or jumps(stmt.orelse)))
-        for stmt in body
-    )
