@@ -350,6 +350,21 @@ class Array:
     def min(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
         return ops.min(self, axis=axis, keepdims=keepdims)
 
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        return ops.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        return ops.argmin(self, axis=axis, keepdims=keepdims)
+
+    def argsort(self, axis: int | None = -1) -> Array:
+        return ops.argsort(self, axis=axis)
+
+    def cumsum(self, axis: int | None = None) -> Array:
+        return ops.cumsum(self, axis=axis)
+
+    def cumprod(self, axis: int | None = None) -> Array:
+        return ops.cumprod(self, axis=axis)
+
     def any(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
         return ops.any(self, axis=axis, keepdims=keepdims)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from poot.dtypes import bool_, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from poot.errors import FeatureError
 from poot.trace.ops import indexing as indexing
-from poot.trace.ops import linalg, nn
+from poot.trace.ops import linalg, nn, random
 from poot.trace.ops import numpy_protocol as numpy_protocol
 from poot.trace.ops import update as update
 from poot.trace.ops.control import cond, scan, while_loop
@@ -141,6 +141,21 @@ from poot.trace.ops.manipulation import (
     transpose,
     unstack,
 )
+from poot.trace.ops.ordering import (
+    argmax,
+    argmin,
+    argsort,
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    searchsorted,
+    sort,
+    top_k,
+)
 from poot.trace.ops.reductions import all, any, count_nonzero, max, mean, min, prod, std, sum, var
 
 # Constants and dtypes under the array API's names.
@@ -186,6 +201,9 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "argmax",
+    "argmin",
+    "argsort",
     "around",
     "asarray",
     "asin",
@@ -216,7 +234,14 @@ __all__ = [
     "cosh",
     "count_leading_zeros",
     "count_nonzero",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "diagonal",
+    "diff",
     "divide",
     "divmod",
     "dot",
@@ -297,7 +322,9 @@ __all__ = [
     "positive",
     "pow",
     "power",
+    "primitive_function",
     "prod",
+    "random",
     "reciprocal",
     "remainder",
     "repeat",
@@ -308,10 +335,12 @@ __all__ = [
     "round",
     "rsqrt",
     "scan",
+    "searchsorted",
     "sign",
     "signbit",
     "sin",
     "sinh",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -327,6 +356,7 @@ __all__ = [
     "tanh",
     "tensordot",
     "tile",
+    "top_k",
     "trace",
     "transpose",
     "tril",
@@ -357,7 +387,9 @@ if not TYPE_CHECKING:  # type checkers report unknown names themselves
             return function
         known = {key: f"ops.{key}" for key in __all__}
         known |= {
-            key: f"ops.{group.__name__.rpartition('.')[2]}.{key}" for group in (linalg, nn) for key in group.__all__
+            key: f"ops.{group.__name__.rpartition('.')[2]}.{key}"
+            for group in (linalg, nn, random)
+            for key in group.__all__
         }
         near = difflib.get_close_matches(name, known, n=1)
         remedy = f"did you mean `{known[near[0]]}`?" if near else "`dir(ops)` lists what there is."

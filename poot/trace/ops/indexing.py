@@ -111,13 +111,20 @@ def _look_up(
     found = gather(part, indices, axes, mode, fill_value)
     shape, rest = indices.shape[:-1], result_shape(entries)
     found = manipulation.reshape(found, (*shape, *rest))
-    # NumPy puts the axes of arrays where the arrays and ints stood, or in front where something stood between them.
+    return manipulation.permute_dims(found, positions_order(entries, len(shape), len(rest)))
+
+
+def positions_order(entries: Sequence[Entry], rank: int, rest: int) -> list[int]:
+    """The permutation from (axes of index arrays, other axes) to the axes that NumPy gives.
+
+    Those of arrays stand where the arrays and ints stood, or in front where something stood between them.
+    """
     places = [place for place, entry in enumerate(entries) if isinstance(entry, (Position, Positions))]
     together = places[-1] - places[0] == len(places) - 1
     first = len(result_shape(entries[: places[0]])) if together else 0
-    order = list(range(len(shape), len(shape) + len(rest)))
-    order[first:first] = range(len(shape))
-    return manipulation.permute_dims(found, order)
+    order = list(range(rank, rank + rest))
+    order[first:first] = range(rank)
+    return order
 
 
 def index_operand(positions: Sequence[Positions], extents: Sequence[int], mode: IndexMode) -> Array:

@@ -29,7 +29,7 @@ def _reduce(primitive: str, operand: Operand, axis: Axis, keepdims: bool) -> Arr
     return result if shape == result.shape else bind1("reshape", (result,), shape=shape)
 
 
-def _sum_dtype(dtype: DType) -> DType:
+def sum_dtype(dtype: DType) -> DType:
     """Sums of integers of up to 32 bits and bools are i32 or u32, so that small ones do not wrap."""
     if dtype.bits >= 32 or dtype.is_float:
         return dtype
@@ -38,13 +38,13 @@ def _sum_dtype(dtype: DType) -> DType:
 
 def sum(x: ArrayLike, /, axis: Axis = None, *, dtype: DTypeLike = None, keepdims: bool = False) -> Array:
     """The sum; 0 of no elements.  Integers below 32 bits and bools are summed as i32 or u32, or in `dtype`."""
-    found = _sum_dtype(dtype_of(x, "sum")) if dtype is None else dtype_argument(dtype)
+    found = sum_dtype(dtype_of(x, "sum")) if dtype is None else dtype_argument(dtype)
     return _reduce("reduce_sum", cast(x, found), axis, keepdims)
 
 
 def prod(x: ArrayLike, /, axis: Axis = None, *, dtype: DTypeLike = None, keepdims: bool = False) -> Array:
     """The product; 1 of no elements.  Integers below 32 bits and bools are multiplied as i32 or u32, or in `dtype`."""
-    found = _sum_dtype(dtype_of(x, "prod")) if dtype is None else dtype_argument(dtype)
+    found = sum_dtype(dtype_of(x, "prod")) if dtype is None else dtype_argument(dtype)
     return _reduce("reduce_prod", cast(x, found), axis, keepdims)
 
 

@@ -6,19 +6,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from poot.dtypes import i32
-from poot.errors import ArgumentError, FeatureError
+from poot.dtypes import bool_, i32, u8
+from poot.errors import ArgumentError, DTypeError
 from poot.trace.array import Array, ArrayLike, IndexMode
 from poot.trace.dispatch import bind1, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import elementwise, indexing, logic, manipulation
-from poot.trace.ops.creation import full
+from poot.trace.ops.creation import asarray, full
 from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import cast
 from poot.trace.source import user_location
 
-#: Makes the new elements from the old ones and the values.
-Combine = Callable[[Array, ArrayLike], Array]
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One way to change elements: from the old and new ones, by a scatter, and by a scatter of bools as u8."""
+
+    combine: Callable[[Array, Array], Array]
+    scatter: str
+    bools: str | None
+
+
+SET = Kind(lambda old, new: new, "scatter", "scatter")
+ADD = Kind(elementwise.add, "scatter_add", "scatter_max")
+SUBTRACT = Kind(elementwise.subtract, "scatter_add", None)
+MULTIPLY = Kind(elementwise.multiply, "scatter_mul", "scatter_min")
+MINIMUM = Kind(elementwise.minimum, "scatter_min", "scatter_min")
+MAXIMUM = Kind(elementwise.maximum, "scatter_max", "scatter_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,52 +50,64 @@ class AtIndex:
     """`x.at[key]`.  Each method gives a new array and leaves x as it is.
 
     Values are broadcast to the indexed part and cast to x's dtype.  The key may be a mask over the leading axes; values
-    then broadcast over the whole array.
+    then broadcast over the whole array.  Where an integer array names an element several times, `set` keeps the last
+    value and the others combine them all.  `mode` says what an out-of-range element of an integer array does: "fault"
+    raises IndexFault when the result is read, "clip" and "wrap" move it into range, "drop" leaves its value out.
     """
 
     array: Array
     key: Any
 
-    def set(self, values: ArrayLike) -> Array:
+    def set(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
         """The array with the part replaced by `values`."""
-        return _update(self.array, self.key, values, lambda old, new: lift(cast(new, old.dtype)))
+        return _update(self.array, self.key, values, SET, mode)
 
-    def add(self, values: ArrayLike) -> Array:
+    def add(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
         """The array with `values` added to the part."""
-        return _update(self.array, self.key, values, elementwise.add)
+        return _update(self.array, self.key, values, ADD, mode)
 
-    def subtract(self, values: ArrayLike) -> Array:
+    def subtract(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
         """The array with `values` subtracted from the part."""
-        return _update(self.array, self.key, values, elementwise.subtract)
+        return _update(self.array, self.key, values, SUBTRACT, mode)
 
-    def multiply(self, values: ArrayLike) -> Array:
+    def multiply(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
         """The array with the part multiplied by `values`."""
-        return _update(self.array, self.key, values, elementwise.multiply)
+        return _update(self.array, self.key, values, MULTIPLY, mode)
 
-    def min(self, values: ArrayLike) -> Array:
+    def min(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
         """The array with the smaller of the part and `values`."""
-        return _update(self.array, self.key, values, elementwise.minimum)
+        return _update(self.array, self.key, values, MINIMUM, mode)
 
-    def max(self, values: ArrayLike) -> Array:
+    def max(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
         """The array with the larger of the part and `values`."""
-        return _update(self.array, self.key, values, elementwise.maximum)
+        return _update(self.array, self.key, values, MAXIMUM, mode)
 
     def get(self, *, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
-        """The part itself, with a choice of what out-of-range elements of integer arrays give."""
+        """The part itself; `mode` may be "fill" here, and not "drop"."""
         return indexing.getitem(self.array, self.key, mode, fill_value)
 
 
-def _update(x: Array, key: Any, values: ArrayLike, combine: Combine) -> Array:
+def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, mode: IndexMode) -> Array:
+    if mode not in ("fault", "clip", "wrap", "drop"):
+        raise ArgumentError(
+            what="mode", actual=mode, expected='"fault", "clip", "wrap" or "drop"', where=user_location()
+        )
     with joined(x, values):
         entries = parse(key, x.shape)
+        new = lift(cast(asarray(values) if isinstance(values, Sequence) else values, x.dtype))
         if any(isinstance(entry, Mask) for entry in entries):
-            return _masked(x, entries, values, combine)
+            return _masked(x, entries, new, kind)
+        kept = on_axes(entries)
+        spans = [indexing.as_span(entry, extent) for entry, extent in zip(kept, x.shape, strict=True)]
         if any(isinstance(entry, Positions) for entry in entries):
-            raise FeatureError(feature="update at an integer array", where=user_location())
-        return _spanned(x, entries, values, combine)
+            return _write(x, spans, _scattered(indexing.cut(x, kept), entries, new, kind, mode))
+        shape = indexing.result_shape(entries)
+        changed = new if kind is SET else kind.combine(manipulation.reshape(indexing.cut(x, kept), shape), new)
+        part = manipulation.reshape(manipulation.broadcast_to(changed, shape), [span.count for span in spans])
+        return _write(x, spans, part)
 
 
-def _masked(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Combine) -> Array:
+def _masked(x: Array, entries: Sequence[Entry], new: Array, kind: Kind) -> Array:
     mask, *rest = on_axes(entries)
     if not isinstance(mask, Mask) or any(
         not isinstance(entry, Span) or (entry.count, entry.step) != (extent, 1)
@@ -91,32 +117,51 @@ def _masked(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Comb
             what="x.at[mask]", actual="a mask with other indices", expected="a mask alone", where=user_location()
         )
     condition = manipulation.reshape(lift(mask.array), (*mask.array.shape, *(1,) * (x.ndim - mask.rank)))
-    changed = manipulation.broadcast_to(_same_dtype(x, values, combine), x.shape)
+    changed = manipulation.broadcast_to(kind.combine(x, new), x.shape)
     return logic.where(condition, changed, x)
 
 
-def _spanned(x: Array, entries: Sequence[Entry], values: ArrayLike, combine: Combine) -> Array:
+# --- integer arrays ---------------------------------------------------------------------------------------------------
+
+
+def _scattered(part: Array, entries: Sequence[Entry], new: Array, kind: Kind, mode: IndexMode) -> Array:
+    """The part with its elements at integer arrays changed."""
     kept = on_axes(entries)
-    spans = [indexing.as_span(entry, extent) for entry, extent in zip(kept, x.shape, strict=True)]
-    shape = indexing.result_shape(entries)
-    part = manipulation.reshape(indexing.cut(x, kept), shape)
-    changed = manipulation.broadcast_to(_same_dtype(part, values, combine), shape)
-    changed = manipulation.reshape(changed, [span.count for span in spans])
+    axes = tuple(axis for axis, entry in enumerate(kept) if isinstance(entry, Positions))
+    positions = [entry for entry in kept if isinstance(entry, Positions)]
+    indices = indexing.index_operand(positions, [part.shape[axis] for axis in axes], mode)
+    shape, rest = indices.shape[:-1], indexing.result_shape(entries)
+    order = indexing.positions_order(entries, len(shape), len(rest))
+    whole = (*shape, *rest)
+    updates = manipulation.broadcast_to(new, tuple(whole[axis] for axis in order))
+    updates = manipulation.permute_dims(updates, [order.index(axis) for axis in range(len(order))])
+    window = tuple(extent for axis, extent in enumerate(part.shape) if axis not in axes)
+    updates = manipulation.reshape(updates, (*shape, *window))
+    if part.dtype is not bool_ or kind is SET:
+        updates = elementwise.negative(updates) if kind is SUBTRACT else updates
+        return bind1(kind.scatter, (part, indices, updates), axes=axes, mode=mode)
+    if kind.bools is None:
+        raise DTypeError(what="x.at[…].subtract", actual=bool_, expected="numbers", where=user_location())
+    operands = lift(cast(part, u8)), indices, lift(cast(updates, u8))
+    return lift(cast(bind1(kind.bools, operands, axes=axes, mode=mode), bool_))
+
+
+# --- spans ------------------------------------------------------------------------------------------------------------
+
+
+def _write(x: Array, spans: Sequence[Span], part: Array) -> Array:
+    """The array with its elements at spans replaced by a part that has all of its axes."""
     if backwards := indexing.reversed_axes(spans):
-        changed = manipulation.flip(changed, axis=backwards)
-    if changed.size == 0:
+        part = manipulation.flip(part, axis=backwards)
+    if part.size == 0:
         return x
     lows = [indexing.lowest(span) for span in spans]
     if all(abs(span.step) == 1 or span.count == 1 for span in spans):
-        if changed.shape == x.shape:
-            return changed
-        return bind1("dynamic_update_slice", (x, changed, *(Literal(low, i32) for low in lows)))
-    inside, spaced = (_spaced(part, spans, lows, x.shape) for part in (full(changed.shape, True), changed))
+        if part.shape == x.shape:
+            return part
+        return bind1("dynamic_update_slice", (x, part, *(Literal(low, i32) for low in lows)))
+    inside, spaced = (_spaced(item, spans, lows, x.shape) for item in (full(part.shape, True), part))
     return logic.where(inside, spaced, x)
-
-
-def _same_dtype(part: Array, values: ArrayLike, combine: Combine) -> Array:
-    return combine(part, lift(cast(values, part.dtype)))
 
 
 def _spaced(part: Array, spans: Sequence[Span], lows: Sequence[int], shape: tuple[int, ...]) -> Array:

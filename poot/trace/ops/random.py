@@ -1,0 +1,276 @@
+"""Random numbers from explicit keys: the same key gives the same bits on every device, and nothing is remembered.
+
+A key is a u32 array of shape (2,).  Use each key once: `split` it, or `fold_in` a number, to get others.
+
+    key = ops.random.key(0)
+    first, second = ops.random.split(key)
+    x = ops.random.normal(first, (3, 4))
+
+Bits come from Threefry-2x32 (see the primitive `random_bits`); other numbers are as exact as the functions that make
+them from bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from poot.dtypes import DType, DTypeLike, f32, f64, i32, u32, u64
+from poot.errors import ArgumentError, DTypeError, ShapeError
+from poot.trace.array import Array, ArrayLike, is_array, python_number
+from poot.trace.dispatch import bind1, joined, lift
+from poot.trace.ops import elementwise, indexing, logic, manipulation, ordering
+from poot.trace.ops.axes import one_axis, shape_argument, static_int
+from poot.trace.ops.creation import constant, iota
+from poot.trace.ops.promotion import cast, common_float, dtype_argument, dtype_of, literal, shape_of
+from poot.trace.source import user_location
+
+__all__ = [
+    "bernoulli",
+    "bits",
+    "categorical",
+    "exponential",
+    "fold_in",
+    "gumbel",
+    "key",
+    "normal",
+    "permutation",
+    "randint",
+    "split",
+    "uniform",
+]
+
+Shape = int | Sequence[int]
+
+# Keys that are made from a key, rather than numbers, come from another stream than its numbers: these bits are flipped.
+_SPLIT = (0x5BF03635, 0x1B873593)
+_FOLD = (0x85EBCA6B, 0xC2B2AE35)
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def key(seed: ArrayLike, /) -> Array:
+    """A key for an integer seed: a Python int, of which 64 bits count, or a 0-d integer array."""
+    number = python_number(seed)
+    if isinstance(number, int) and not isinstance(number, bool):
+        words = [(number >> 32) & 0xFFFFFFFF, number & 0xFFFFFFFF]
+        return constant(np.array(words, np.uint32))
+    if shape_of(seed) != () or not dtype_of(seed, "key: seed").is_integer:
+        raise DTypeError(
+            what="key: seed", actual=f"{dtype_of(seed)}{list(shape_of(seed))}", expected="a 0-d integer",
+            where=user_location(),
+        )  # fmt: skip
+    with joined(seed):
+        return manipulation.stack(list(_words(seed)))
+
+
+def split(key: ArrayLike, num: int = 2, /) -> Array:
+    """Independent keys made from one: u32 [num, 2]; `first, second = split(key)` takes them apart."""
+    count = shape_argument(num, "split: num")
+    return bits(_other_stream(_checked(key), _SPLIT), (*count, 2))
+
+
+def fold_in(key: ArrayLike, data: ArrayLike, /) -> Array:
+    """The key made from a key and an integer: a step's number, say; different integers give independent keys."""
+    mixed = bits(_other_stream(_checked(key), _FOLD), 2)
+    if shape_of(data) != () or not dtype_of(data, "fold_in: data").is_integer:
+        raise DTypeError(
+            what="fold_in: data", actual=f"{dtype_of(data)}{list(shape_of(data))}", expected="a 0-d integer",
+            where=user_location(),
+        )  # fmt: skip
+    with joined(mixed, data):
+        return bits(logic.bitwise_xor(mixed, manipulation.stack(list(_words(data)))), 2)
+
+
+def _words(data: ArrayLike) -> tuple[Array, Array]:
+    """The two words of an integer, high first."""
+    number = python_number(data)
+    if isinstance(number, int):
+        return lift(literal((number >> 32) & 0xFFFFFFFF, u32)), lift(literal(number & 0xFFFFFFFF, u32))
+    dtype = dtype_of(data)
+    value = lift(cast(data, dtype))
+    low = lift(cast(value, u32))
+    if dtype.bits == 64:
+        return lift(cast(value >> 32, u32)), low
+    sign = low >> 31 if dtype.kind == "int" else low * 0
+    return lift(literal(0, u32)) - sign, low  # as the high word of the number in 64 bits
+
+
+def _checked(key: ArrayLike) -> Array:
+    if not is_array(key) or dtype_of(key) is not u32 or shape_of(key) != (2,):
+        shown = f"{dtype_of(key, 'key')}{list(shape_of(key))}"
+        raise ShapeError(
+            what="key", actual=shown, expected="u32[2]", where=user_location(),
+            remedy="make one with ops.random.key(seed).",
+        )  # fmt: skip
+    return lift(key)
+
+
+def _other_stream(key: Array, flipped: tuple[int, int]) -> Array:
+    with joined(key):
+        return logic.bitwise_xor(key, constant(np.array(flipped, np.uint32)))
+
+
+# --- bits and uniform numbers -----------------------------------------------------------------------------------------
+
+
+def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = u32) -> Array:
+    """Uniform random bits: u32 or u64."""
+    found = dtype_argument(dtype)
+    if found not in (u32, u64):
+        raise DTypeError(what="bits: dtype", actual=found, expected="u32 or u64", where=user_location())
+    return bind1("random_bits", (_checked(key),), shape=shape_argument(shape), dtype=found)
+
+
+def uniform(
+    key: ArrayLike, shape: Shape = (), dtype: DTypeLike = f32, low: ArrayLike = 0.0, high: ArrayLike = 1.0
+) -> Array:
+    """Uniform floats in [low, high): multiples of 2^-24 of the interval for f32, and as fine as they can be for others.
+
+    low and high are numbers or arrays that broadcast to `shape`.
+    """
+    found = _float_dtype(dtype, "uniform")
+    unit = _unit(key, shape_argument(shape), found)
+    if not is_array(low) and not is_array(high) and (low, high) == (0, 1):
+        return unit
+    with joined(unit, low, high):
+        first, last = (lift(cast(x, found)) for x in (low, high))
+        return manipulation.broadcast_to(first + unit * (last - first), unit.shape)
+
+
+def _unit(key: ArrayLike, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Multiples of 2^-p below 1, where p is the precision of the dtype."""
+    if dtype is f64:
+        return lift(cast(bits(key, shape, u64) >> 11, f64)) * 2.0**-53
+    precision = {16: 11, 32: 24}[dtype.bits] if dtype.name != "bf16" else 8
+    return lift(cast(bits(key, shape) >> (32 - precision), dtype)) * 2.0**-precision
+
+
+def _float_dtype(dtype: DTypeLike, what: str) -> DType:
+    found = dtype_argument(dtype)
+    if not found.is_float:
+        raise DTypeError(what=f"{what}: dtype", actual=found, expected="a float dtype", where=user_location())
+    return found
+
+
+def randint(key: ArrayLike, shape: Shape, low: ArrayLike, high: ArrayLike, dtype: DTypeLike = i32) -> Array:
+    """Integers from low up to, not including, high, as likely as each other to within a part (high - low) / 2^64.
+
+    For i64 and u64 that is a part of 2^128.
+
+    low and high are integers, high up to one past the dtype's largest, or integer arrays that broadcast to `shape`.
+    """
+    found, extents = dtype_argument(dtype), shape_argument(shape)
+    if not found.is_integer:
+        raise DTypeError(what="randint: dtype", actual=found, expected="an integer dtype", where=user_location())
+    wide = u64 if found.bits == 64 else u32
+    with joined(key, low, high):
+        start, span = _interval(low, high, found, wide)
+        drawn = bits(key, (2, *extents), wide)
+        offset = drawn[0] if span is None else _scaled(drawn, span)
+        return manipulation.broadcast_to(lift(cast(start + offset, found)), extents)
+
+
+def _interval(low: ArrayLike, high: ArrayLike, dtype: DType, wide: DType) -> tuple[Array, Array | None]:
+    """The first integer and the number of integers modulo 2^w; None for the number 2^w itself."""
+    first, last = python_number(low), python_number(high)
+    if not (isinstance(first, int) and isinstance(last, int)):
+        start = lift(cast(cast(low, dtype), wide))
+        return start, lift(cast(cast(high, dtype), wide)) - start
+    if first >= last:
+        raise ArgumentError(what="randint: high", actual=last, expected=f"more than {first}", where=user_location())
+    for end in (first, last - 1):
+        literal(end, dtype)
+    start, count = first % (1 << wide.bits), last - first
+    return lift(literal(start, wide)), None if count == 1 << wide.bits else lift(literal(count, wide))
+
+
+def _scaled(words: Array, span: Array) -> Array:
+    """Two words as a fraction below 1, times a span of one word, rounded down."""
+    high, low = words[0], words[1]
+    middle = high * span
+    carry = middle + _high_word(low, span) < middle
+    return _high_word(high, span) + lift(cast(carry, span.dtype))
+
+
+def _high_word(a: Array, b: Array) -> Array:
+    """The high word of the product of two words, from products of half words."""
+    half = a.dtype.bits // 2
+    mask = (1 << half) - 1
+    a_high, a_low, b_high, b_low = a >> half, a & mask, b >> half, b & mask
+    middle = a_high * b_low + ((a_low * b_low) >> half)
+    other = a_low * b_high + (middle & mask)
+    return a_high * b_high + (middle >> half) + (other >> half)
+
+
+# --- other distributions ----------------------------------------------------------------------------------------------
+
+
+def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Array:
+    """Bools, true with probability p; of p's shape unless told."""
+    extents = shape_of(p) if shape is None else shape_argument(shape)
+    drawn = _unit(key, extents, f32)
+    return manipulation.broadcast_to(logic.less(drawn, p), extents)
+
+
+def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = f32) -> Array:
+    """Normal floats of mean 0 and variance 1, by the transform of G. E. P. Box and M. E. Muller (1958)."""
+    found, extents = _float_dtype(dtype, "normal"), shape_argument(shape)
+    wide = f64 if found is f64 else f32
+    words = bits(key, (2, *extents), u64 if wide is f64 else u32)
+    width = words.dtype.bits
+    # From 2^-width to 1, so that the logarithm is finite.
+    radius = elementwise.sqrt(-2 * elementwise.log((lift(cast(words[0], wide)) + 1) * 2.0**-width))
+    precision = 53 if wide is f64 else 24
+    turn = lift(cast(words[1] >> (width - precision), wide)) * (2 * math.pi * 2.0**-precision)
+    return lift(cast(radius * elementwise.cos(turn), found))
+
+
+def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = f32) -> Array:
+    """Exponential floats of mean 1."""
+    found = _float_dtype(dtype, "exponential")
+    unit = _unit(key, shape_argument(shape), f64 if found is f64 else f32)
+    return lift(cast(-elementwise.log1p(-unit), found))
+
+
+def gumbel(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = f32) -> Array:
+    """Floats of the standard Gumbel distribution."""
+    found = _float_dtype(dtype, "gumbel")
+    extents = shape_argument(shape)
+    if found is f64:
+        inside = (lift(cast(bits(key, extents, u64) >> 12, f64)) + 0.5) * 2.0**-52
+    else:
+        inside = (lift(cast(bits(key, extents) >> 9, f32)) + 0.5) * 2.0**-23
+    return lift(cast(-elementwise.log(-elementwise.log(inside)), found))
+
+
+def categorical(key: ArrayLike, logits: ArrayLike, axis: int = -1) -> Array:
+    """Positions (i32) along an axis, each drawn with probability softmax(logits); the axis goes."""
+    dtype = common_float(logits, what="categorical")
+    with joined(key, logits):
+        scores = lift(cast(logits, f32 if dtype.bits == 16 else dtype))
+        one_axis(axis, scores.ndim, "categorical")
+        return ordering.argmax(scores + gumbel(key, scores.shape, scores.dtype), axis)
+
+
+def permutation(key: ArrayLike, x: ArrayLike, /, axis: int = 0) -> Array:
+    """The elements of x along an axis in random order; of an int n, those of arange(n)."""
+    with joined(key, x):
+        if not is_array(x):
+            return _shuffled(_checked(key), iota((static_int(x, "permutation"),), 0))
+        array = lift(x)
+        place = one_axis(axis, array.ndim, "permutation")
+        order = _shuffled(_checked(key), iota((array.shape[place],), 0))
+        return indexing.take(array, order, axis=place, mode="clip")
+
+
+def _shuffled(key: Array, order: Array) -> Array:
+    """Sorted by random keys, so often that keys which happen to be equal leave no trace."""
+    rounds = max(1, math.ceil(3 * math.log(max(order.size, 2)) / math.log(2**32)))
+    for number in range(rounds):
+        drawn = bits(fold_in(key, number), order.shape)
+        order = indexing.take(order, ordering.argsort(drawn), mode="clip")
+    return order
