@@ -44,7 +44,8 @@ class Fusion:
 def fuse(graph: Graph, target: Target, space: Space | None = None) -> Fusion:
     """Group the equations of a graph whose passes have run (no Inline rules are left)."""
     buffers = target.limit("buffers") - 1  # one is the fault record's
-    sweep = Sweep(graph, Setting(space or Space(), cost.costs(target), buffers))
+    makers = {value.id: equation for equation in graph.equations for value in equation.outputs}
+    sweep = Sweep(graph, Setting(space or Space(), cost.costs(target), buffers, makers))
     for number in reversed(range(len(graph.equations))):
         sweep.place(number)
     merge_groups(sweep)

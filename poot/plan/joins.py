@@ -5,7 +5,7 @@ Each function either adds the equation and returns "", or leaves the group as it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import cast
@@ -21,15 +21,18 @@ from poot.trace.primitives.contract import dimension_numbers, free_axes
 
 #: Rules that pull from rules that pull … are evaluated by recursion; a group goes no deeper than this.
 _DEPTH = 24
+#: Equations looked back through for a reduction.
+_LOOK_BACK = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What joins need to know of the compile: index axes, costs, and the most buffers of a kernel."""
+    """What joins need to know: index axes, costs, the most buffers of a kernel, and what makes each value."""
 
     space: Space
     costs: cost.Costs
     buffers: int
+    makers: Mapping[int, Equation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +143,26 @@ def _recomputed(setting: Setting, group: Group, equation: Equation, places: Plac
     fastest = (*group.parallel_leaves(), *group.reduced_leaves())[-1:]
     if not any(axis in fastest for index in places for form in index for axis in form.axes):
         work //= setting.costs.lanes
-    if work <= setting.costs.launch + 2 * size:
+    if work <= setting.costs.launch + 2 * size or _after_rows(setting, group, equation):
         return ""
     return f"its {size} elements would be computed {visits} times"
+
+
+def _after_rows(setting: Setting, group: Group, equation: Equation) -> bool:
+    """Whether a value of one element a row comes from a reduction of whole rows, which will compute it once a row."""
+    size = equation.outputs[0].spec.size
+    elements = group.rows * max(group.length, 1)
+    pending, steps = [equation], 0
+    while pending and steps < _LOOK_BACK:
+        steps += 1
+        current = pending.pop()
+        if isinstance(lookup(current.primitive).lower, Reduction):
+            if current.inputs[0].spec.size == elements:
+                return True
+            continue
+        above = (atom for atom in current.inputs if isinstance(atom, Value) and atom.spec.size == size)
+        pending += [setting.makers[atom.id] for atom in above if atom.id in setting.makers]
+    return False
 
 
 # --- MAPs and Pulls --------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def _side(context: Context, group: Group, atom: Atom, index: Indices, free: Indi
 def _in_memory(context: Context, group: Group, atom: Atom, index: Indices) -> Affine | None:
     """The flat form of an operand that the group reads through views alone."""
     producers = {value.id: equation for equation in group.members.values() for value in equation.outputs}
-    setting = Setting(context.space, context.costs, 0)
+    setting = Setting(context.space, context.costs, 0, producers)
     while isinstance(atom, Value) and atom.id in producers:
         equation = producers[atom.id]
         rule = lookup(equation.primitive).lower
