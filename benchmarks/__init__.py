@@ -1,0 +1,1 @@
+"""Measurements beside other libraries, in one run each; results are committed under benchmarks/results/."""

@@ -1,0 +1,103 @@
+"""The sentence encoder at batch 1 and 32, 64 tokens, beside PyTorch eager on the same two threads.
+
+    python -m benchmarks.minilm
+
+PyTorch is optional; without it only poot's own times are written. Outputs are compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import os
+
+THREADS = 2
+os.environ.setdefault("POOT_NUM_THREADS", str(THREADS))
+os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
+
+import functools  # noqa: E402 - thread counts must be set first
+import importlib.util  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from typing import Any  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+from benchmarks.harness import conditions, medians, write_table  # noqa: E402
+from examples.sentence_similarity import EPSILON, HEADS, LAYERS, WIDTH, encode, load_params  # noqa: E402
+
+LENGTH = 64
+TOLERANCE = 2e-5
+
+
+def torch_encoder(params: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """The same model in PyTorch eager, float32, from the same weights."""
+    import torch
+    from torch.nn import functional
+
+    torch.set_num_threads(THREADS)
+
+    def move(tree: Any) -> Any:
+        if isinstance(tree, dict):
+            return {name: move(child) for name, child in tree.items()}
+        return [move(child) for child in tree] if isinstance(tree, list) else torch.from_numpy(np.array(tree))
+
+    weights = move(params)
+
+    def dense(p: Any, x: Any) -> Any:
+        return functional.linear(x, p["weight"], p["bias"])
+
+    def norm(p: Any, x: Any) -> Any:
+        return functional.layer_norm(x, (WIDTH,), p["weight"], p["bias"], EPSILON)
+
+    def attend(p: Any, x: Any, mask: Any) -> Any:
+        batch, length, _ = x.shape
+        q, k, v = (
+            dense(p[name], x).view(batch, length, HEADS, WIDTH // HEADS).transpose(1, 2)
+            for name in ("query", "key", "value")
+        )
+        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+        return dense(p["output"], mixed.transpose(1, 2).reshape(batch, length, WIDTH))
+
+    @torch.inference_mode()
+    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        kept = torch.from_numpy(mask)
+        p = weights["embeddings"]
+        x = norm(p["norm"], p["word"][torch.from_numpy(ids).long()] + p["position"][: ids.shape[1]] + p["type"][0])
+        for p in weights["layers"]:
+            x = norm(p["attention"]["norm"], x + attend(p["attention"], x, kept))
+            hidden = functional.gelu(dense(p["feedforward"]["input"], x))
+            x = norm(p["feedforward"]["norm"], x + dense(p["feedforward"]["output"], hidden))
+        mean = (x * kept[:, :, None]).sum(1) / kept.sum(1, keepdim=True)
+        return functional.normalize(mean, dim=1).numpy()
+
+    return run
+
+
+def main() -> None:
+    """Measure, check, print and write results/minilm-cpu.md."""
+    params = load_params()
+    peers = {"PyTorch eager": torch_encoder(params)} if importlib.util.find_spec("torch") else {}
+    rng = np.random.default_rng(0)
+    rows: list[list[str]] = []
+    assert len(params["layers"]) == LAYERS
+    for batch in (1, 32):
+        ids = rng.integers(1000, 30000, (batch, LENGTH), dtype=np.int32)
+        mask = np.arange(LENGTH)[None, :] < rng.integers(LENGTH // 2, LENGTH + 1, (batch, 1))
+        ours = np.asarray(encode(params, ids, mask))
+        for name, run in peers.items():
+            difference = float(np.abs(run(ids, mask) - ours).max())
+            assert difference < TOLERANCE, f"{name} differs by {difference}"
+        everybody = {"poot": lambda ids, mask: np.asarray(encode(params, ids, mask)), **peers}
+        candidates = {name: functools.partial(run, ids, mask) for name, run in everybody.items()}
+        times = medians(candidates)
+        for name, elapsed in times.items():
+            ratio = f"{elapsed / times['poot']:.2f}"
+            rows.append([str(batch), name, f"{elapsed:.1f}", f"{batch / elapsed * 1e3:.0f}", ratio])
+    note = (
+        f"all-MiniLM-L6-v2, float32, {LENGTH} tokens, jit-style calls on NumPy arrays; median of 7 interleaved runs. "
+        f"Outputs agree within {TOLERANCE}. {conditions(THREADS, ['poot', 'numpy', 'llvmlite', 'torch'])}"
+    )
+    header = ("batch", "library", "milliseconds", "sentences a second", "time relative to poot")
+    print(write_table("minilm-cpu", "Sentence encoder on the CPU", note, header, rows))
+
+
+if __name__ == "__main__":
+    main()
