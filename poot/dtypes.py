@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from poot.errors import ArgumentError, UnsupportedDTypeError
@@ -240,7 +239,7 @@ def _limits(dtype: DType) -> tuple[int | float, int | float]:
     if dtype.kind == "bool":
         return 0, 1
     if dtype.kind == "float":
-        info = ml_dtypes.finfo(dtype.dtype)
+        info = cast("Any", ml_dtypes.finfo(dtype.dtype))
         return float(info.min), float(info.max)
     integer = np.iinfo(dtype.dtype)
     return int(integer.min), int(integer.max)
@@ -320,9 +319,11 @@ def promote(operands: Iterable[DType | WeakKind]) -> DType | WeakKind:
     names = [operand if isinstance(operand, str) else operand.name for operand in operands]
     if not names:
         raise ArgumentError(what="promote", actual=(), expected="at least one operand")
-    common = frozenset.intersection(*(_above(name) for name in names))
+    common = _above(names[0])
+    for name in names[1:]:
+        common &= _above(name)
     least = next(name for name in common if common <= _above(name))
-    return least if least in ("int*", "float*") else BY_NAME[least]  # type: ignore[return-value]
+    return cast("WeakKind", least) if least.endswith("*") else BY_NAME[least]
 
 
 def concrete(operand: DType | WeakKind) -> DType:
