@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poot.dtypes import bf16, f32, i8, i32, u32
-from poot.errors import ArgumentError, DTypeError
+from poot.dtypes import bf16, f16, f32, i8, i32, i64, u32
+from poot.errors import ArgumentError, DTypeError, FeatureError
 from poot.trace import ops
 from tests.unit.ops_support import check, run, tracer
 
@@ -137,3 +137,40 @@ def test_closeness() -> None:
     check(ops.nan_to_num, np.nan_to_num, x)
     check(lambda x: ops.nan_to_num(x, 5, posinf=6), lambda x: np.nan_to_num(x, nan=5, posinf=6), x)
     check(ops.nan_to_num, lambda x: x, np.int32([1]))
+
+
+def test_nextafter() -> None:
+    a = np.float32([0, -0.0, 1, 1, -1, np.inf, 1e-45, np.nan, 2, 3.4e38])
+    b = np.float32([1, -1, 2, 0, 1, 0, -1, 1, 2, np.inf])
+    found = run(ops.nextafter, a, b)
+    np.testing.assert_array_equal(found.view(np.int32)[:7], np.nextafter(a, b).view(np.int32)[:7])
+    np.testing.assert_array_equal(found, np.nextafter(a, b))
+    check(ops.nextafter, np.nextafter, a[2:5].astype(np.float16), b[2:5].astype(np.float16), rtol=0, atol=0)
+
+
+def test_questions_about_dtypes() -> None:
+    x = tracer(f32[2])
+    assert (ops.result_type(x, f16, 1), ops.result_type(i8, 2.0), ops.result_type(1, 2)) == (f32, f32, i32)
+    assert ops.result_type(np.int16(3), u32) is i64
+    assert (ops.can_cast(i8, f32), ops.can_cast(f32, i8), ops.can_cast(x, "f64")) == (True, False, True)
+    assert ops.isdtype(f32, "real floating")
+    assert ops.isdtype(i8, ("bool", i8))
+    assert not ops.isdtype(u32, "signed integer")
+    info = ops.finfo(bf16)
+    assert (info.bits, info.eps, info.dtype) == (16, 2.0**-7, bf16)
+    assert ops.finfo(x).smallest_normal == float(np.finfo(np.float32).smallest_normal)
+    assert (ops.iinfo("i8").min, ops.iinfo(u32).max) == (-128, 2**32 - 1)
+    for call in (lambda: ops.finfo(i8), lambda: ops.iinfo(f32)):
+        with pytest.raises(DTypeError):
+            call()
+
+
+def test_what_depends_on_values_is_refused_by_name() -> None:
+    with pytest.raises(FeatureError, match="poot has no operation") as caught:
+        ops.unique_values  # type: ignore[attr-defined]
+    assert caught.value.remedy.startswith("the shape of its result depends on values")
+
+
+def test_shapes_through_numpy() -> None:
+    x = tracer(f32[2, 3])
+    assert (np.shape(x), np.ndim(x), np.size(x)) == ((2, 3), 2, 6)

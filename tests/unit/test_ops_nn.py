@@ -77,6 +77,33 @@ def test_other_products() -> None:
     )
 
 
+def test_norms() -> None:
+    x = normal(2, 3, 4)
+    for order in (2, 1, 0, np.inf, -np.inf, 3):
+        check(
+            lambda x, o=order: ops.linalg.vector_norm(x, axis=1, ord=o),
+            lambda x, o=order: np.linalg.norm(x, o, 1).astype(np.float32),
+            x,
+            rtol=1e-5,
+        )
+    for order in ("fro", 1, -1, np.inf, -np.inf):
+        for keepdims in (False, True):
+            check(
+                lambda x, o=order, k=keepdims: ops.linalg.matrix_norm(x, ord=o, keepdims=k),
+                lambda x, o=order, k=keepdims: np.linalg.norm(x, o, (1, 2), k),
+                x,
+                rtol=1e-5,
+            )
+        check(
+            lambda x, o=order: ops.linalg.norm(x, o, (0, 2), True),
+            lambda x, o=order: np.linalg.norm(x, o, (0, 2), True),
+            x,
+            rtol=1e-5,
+        )
+    check(lambda x: np.linalg.norm(x), lambda x: np.linalg.norm(x), x, rtol=1e-5)
+    check(lambda x: np.linalg.norm(x, axis=0), lambda x: np.linalg.norm(x, axis=0), x, rtol=1e-5)
+
+
 EINSUMS = [
     ("ij,jk->ik", (3, 4), (4, 5)),
     ("ij,jk", (3, 4), (4, 5)),

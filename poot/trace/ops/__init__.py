@@ -4,6 +4,8 @@ Every function takes tracers, concrete arrays, NumPy arrays and numbers mixed.  
 primitives; outside it computes at once.  `docs/dtypes.md` gives the promotion of dtypes.
 """
 
+# size: two lists of names, what is imported and what is exported
+
 from __future__ import annotations
 
 import difflib
@@ -87,10 +89,12 @@ from poot.trace.ops.functions import (
     log2,
     log10,
     logaddexp,
+    nextafter,
     sinh,
     tan,
 )
 from poot.trace.ops.indexing import dynamic_slice, dynamic_update_slice, take, take_along_axis
+from poot.trace.ops.inspection import can_cast, finfo, iinfo, isdtype, result_type
 from poot.trace.ops.linalg import diagonal, dot, dot_general, matmul, outer, tensordot, trace, vecdot
 from poot.trace.ops.logic import (
     bitcast,
@@ -183,6 +187,12 @@ mod = remainder
 power = pow
 true_divide = divide
 
+_DEPENDENT = "the shape of its result depends on values; use ops.where, ops.sort or a mask of fixed shape."
+_REFUSED = dict.fromkeys(
+    ("nonzero", "argwhere", "flatnonzero", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"),
+    _DEPENDENT,
+)
+
 __all__ = [
     "abs",
     "absolute",
@@ -224,6 +234,7 @@ __all__ = [
     "bool",
     "broadcast_arrays",
     "broadcast_to",
+    "can_cast",
     "ceil",
     "clip",
     "concat",
@@ -260,6 +271,7 @@ __all__ = [
     "expm1",
     "eye",
     "fabs",
+    "finfo",
     "flip",
     "float32",
     "float64",
@@ -271,6 +283,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "hypot",
+    "iinfo",
     "inf",
     "int16",
     "int32",
@@ -279,6 +292,7 @@ __all__ = [
     "invert",
     "iota",
     "isclose",
+    "isdtype",
     "isfinite",
     "isinf",
     "isnan",
@@ -311,6 +325,7 @@ __all__ = [
     "nan_to_num",
     "negative",
     "newaxis",
+    "nextafter",
     "nn",
     "not_equal",
     "ones",
@@ -329,6 +344,7 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "result_type",
     "right_shift",
     "rint",
     "roll",
@@ -391,6 +407,8 @@ if not TYPE_CHECKING:  # type checkers report unknown names themselves
             for group in (linalg, nn, random)
             for key in group.__all__
         }
+        if name in _REFUSED:
+            raise FeatureError(feature=f"operation ops.{name}", remedy=_REFUSED[name])
         near = difflib.get_close_matches(name, known, n=1)
         remedy = f"did you mean `{known[near[0]]}`?" if near else "`dir(ops)` lists what there is."
         raise FeatureError(feature=f"operation ops.{name}", remedy=remedy)

@@ -114,6 +114,18 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return logic.where(logic.signbit(b), -size, size)
 
 
+def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The next number of the dtype after x1 in the direction of x2."""
+    a, b = _pair(x1, x2, common_float(x1, x2, what="nextafter"))
+    signed = logic.SIGNED[a.dtype.bits]
+    bits = logic.bitcast(a, signed)
+    away = logic.equal(a < b, a > 0)  # the magnitude, and with it the bits, grow
+    step = logic.bitcast(logic.where(away, bits + 1, bits - 1), a.dtype)
+    least = copysign(logic.bitcast(bits * 0 + 1, a.dtype), b)
+    moved = logic.where(a == 0, least, step)
+    return logic.where(a == b, b, logic.where(logic.isnan(a + b), math.nan, moved))
+
+
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The square root of x1² + x2², without overflow on the way; infinite if either is."""
     dtype = common_float(x1, x2, what="hypot")

@@ -6,19 +6,32 @@ the result's dtype.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from poot.dtypes import DType, DTypeLike, bool_, f32, i32, u32
 from poot.errors import ArgumentError, DTypeError, ShapeError
-from poot.trace.array import Array, ArrayLike
+from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.dispatch import Operand, bind1, joined, lift
 from poot.trace.ops import elementwise, manipulation, reductions
 from poot.trace.ops.axes import many_axes, static_ints
 from poot.trace.ops.manipulation import matrix_transpose as matrix_transpose
-from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_dtype, dtype_argument, strong
+from poot.trace.ops.maps import narrowed, widened
+from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_dtype, dtype_argument, shape_of, strong
 from poot.trace.source import user_location
 
-__all__ = ["diagonal", "matmul", "matrix_transpose", "outer", "tensordot", "trace", "vecdot"]
+__all__ = [
+    "diagonal",
+    "matmul",
+    "matrix_norm",
+    "norm",
+    "vector_norm",
+    "matrix_transpose",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+]
 
 Axes = tuple[int, ...]
 
@@ -163,6 +176,59 @@ def tensordot(
             )
         ours, theirs = tuple(range(len(a.shape) - axes, len(a.shape))), tuple(range(axes))
     return products(a, b, (ours, theirs), ((), ()), "tensordot")
+
+
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Array:
+    """The norm of all elements along the axes as one vector: (sum |x|^ord)^(1/ord), or max |x| for infinity.
+
+    `ord` 0 counts the elements that are not zero, and -infinity gives min |x|.
+    """
+    wide, dtype = widened(x, "vector_norm")
+    size = elementwise.abs(wide)
+    if ord == math.inf:
+        result = reductions.max(size, axis, keepdims=keepdims)
+    elif ord == -math.inf:
+        result = reductions.min(size, axis, keepdims=keepdims)
+    elif ord == 0:
+        result = reductions.count_nonzero(size, axis, keepdims=keepdims)
+    elif ord == 1:
+        result = reductions.sum(size, axis, keepdims=keepdims)
+    elif ord == 2:
+        result = elementwise.sqrt(reductions.sum(size * size, axis, keepdims=keepdims))
+    else:
+        result = reductions.sum(size**ord, axis, keepdims=keepdims) ** (1 / ord)
+    return narrowed(result, dtype)
+
+
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
+    """The norm of the last two axes: "fro", or the greatest or least sum of a column (1, -1) or row (inf, -inf)."""
+    if len(shape_of(x)) < 2:
+        raise ShapeError(what="matrix_norm", actual=shape_of(x), expected="at least two axes", where=user_location())
+    if ord == "fro":
+        return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ArgumentError(
+            what="matrix_norm: ord", actual=ord, expected='"fro", 1, -1, inf or -inf', where=user_location()
+        )
+    along = -2 if ord in (1, -1) else -1
+    sums = vector_norm(x, axis=along, keepdims=True, ord=1)
+    extreme = reductions.max if ord in (1, math.inf) else reductions.min
+    result = extreme(sums, (-2, -1), keepdims=True)
+    return result if keepdims else manipulation.squeeze(result, (-2, -1))
+
+
+def norm(x: ArrayLike, /, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Array:
+    """NumPy's norm: of a vector along one axis, of matrices along two, by default of all elements, flattened."""
+    if ord is None:
+        return vector_norm(x, axis=axis, keepdims=keepdims)
+    rank = len(shape_of(x))
+    axes = many_axes(axis, rank, "norm")
+    if len(axes) == 1 and not isinstance(ord, str):
+        return vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)
+    if len(axes) != 2:
+        raise ArgumentError(what="norm: axis", actual=axis, expected="one or two axes", where=user_location())
+    result = matrix_norm(manipulation.moveaxis(x, axes, (-2, -1)), keepdims=keepdims, ord=ord)
+    return manipulation.moveaxis(result, (-2, -1), axes) if keepdims else result
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0) -> Array:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from poot.errors import ArgumentError, ArgumentTypeError
-from poot.trace.array import is_array
+from poot.trace.array import Array, is_array
 from poot.trace.source import user_location
 
+_ATTRIBUTES = (np.shape, np.ndim, np.size)
 API_VERSIONS = ("2022.12", "2023.12", "2024.12")
 
 _REDUCE = {
@@ -95,6 +96,8 @@ _TEMPORARY: int = np.float64(1) < _Probe()  # type: ignore[operator, assignment]
 
 def numpy_function(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
     """`__array_function__`: a NumPy function as the function of `ops` of its name."""
+    if function in _ATTRIBUTES and len(args) == 1 and isinstance(args[0], Array):
+        return getattr(args[0], function.__name__)
     module = getattr(function, "__module__", "")
     namespace: Any = _ops()
     what = f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
