@@ -23,6 +23,7 @@ class Generator:
         self.r = r = random.Random(seed)
         self.workgroup = r.choice(WORKGROUPS)
         self.together = r.random() < 0.4
+        self.plain = r.random() < 0.5
         self.index = r.choice([i32, i32, i64])
         self.groups = (r.randint(1, 3), r.randint(1, 2), r.randint(1, 2) if self.workgroup[2] > 1 else 1)
         full = tuple(g * w for g, w in zip(self.groups, self.workgroup, strict=True))
@@ -111,11 +112,13 @@ class Generator:
         kind, axis = r.choice(["group", "thread", "local", "group_size", "num_groups"]), r.randint(0, 2)
         if uniform and kind in ("thread", "local"):
             kind = "group"
+        if self.plain and kind in ("local", "group"):
+            axis = r.randint(1, 2)
         return k.cast(k.index(kind, axis), dtype)
 
     def load(self, dtype: DType, depth: int, uniform: bool) -> Expr:
         r, k = self.r, self.k
-        buffer, of = r.choice([("a", i32), ("b", f32), ("flags", bool_)])
+        buffer = r.choice(["a", "b", "flags"])
         place = self.place() if r.random() < 0.4 and not uniform else self.expr(i32, depth + 1, uniform)
         if r.random() < 0.25:
             index, checked = k.cast(place, self.index), True
@@ -285,6 +288,33 @@ class Generator:
         private = k.alloc("private", i32, (4,), "private")
         for slot in range(4):
             k.store(private, (self.i(slot),), k.const(slot, i32))
+        if self.together or r.random() < 0.5:
+            self.body(private)
+        else:
+            self.guarded(private)
+        return k.finish()
+
+    def guarded(self, private: str) -> None:
+        """The body under a guard on the thread number, in one of the forms that people write."""
+        k, r = self.k, self.r
+        x = k.let(k.index("thread", 0), "x")
+        bound = r.choice([self.i(r.randint(0, self.full[0] + 2)), k.cast(self.scalar, self.index)])
+        low = self.i(r.randint(-1, 3))
+        conditions = [k.op("lt", x, bound), k.op("ge", bound, x), k.op("gt", x, low), k.op("le", low, x)]
+        conditions += [k.op("lt", k.index("thread", 1), self.i(1)), k.op("ne", x, self.i(2))]
+        condition = r.choice(conditions)
+        for _ in range(r.randint(0, 2)):
+            condition = k.op("and", condition, r.choice(conditions))
+        if r.random() < 0.5:
+            with k.if_(condition):
+                self.body(private)
+        else:
+            with k.if_(k.op("not", condition) if r.random() < 0.5 else k.op("gt", x, bound)):
+                k.return_()
+            self.body(private)
+
+    def body(self, private: str) -> None:
+        k, r = self.k, self.r
         for _ in range(r.randint(3, 9)):
             self.statement(True)
             if r.random() < 0.3:
@@ -298,7 +328,6 @@ class Generator:
             name = k.buffer(f"out_{var.name}", var.dtype, "write", (self.size,))
             self.outputs.append((name, var.dtype))
             k.store(name, (self.place(),), var, checked=r.random() < 0.2)
-        return k.finish()
 
     def arguments(self) -> dict[str, object]:
         rng = np.random.default_rng(self.r.randint(0, 1 << 30))

@@ -49,7 +49,6 @@ class Flow(LoopFlow):
     ) -> None:
         super().__init__(e, values, uniformity, end)
         self._assigned = assigned
-        self._line = -1
         self._dispatch: dict[type, Callable[..., None]] = {
             Let: self._let,
             Assign: self._assign,
@@ -104,10 +103,6 @@ class Flow(LoopFlow):
         e.mask = mask
 
     def statement(self, stmt: Stmt) -> None:
-        where = stmt.where
-        if where is not None and where.line != self._line:
-            self._line = where.line
-            self.e.lines.append(f"  ; line {where.line}: {where.text.strip()}")
         self._dispatch[type(stmt)](stmt)
 
     def _nothing(self, stmt: Stmt) -> None:

@@ -104,8 +104,8 @@ class Grid:
 
     # --- flat kernels ---
 
-    def flat(self, write: Write) -> None:
-        """Every thread of the groups begin to end, in vectors along x."""
+    def flat(self, write: Write, clip: Callable[[str, str, Numbers], tuple[str, str]]) -> None:
+        """Every thread of the groups begin to end, in vectors along x; `clip` may narrow the range of a row."""
 
         def row(start: str, stop: str, y: str, z: str) -> None:
             e, (width, height, depth) = self.e, self.kernel.workgroup
@@ -115,7 +115,7 @@ class Grid:
             if self.args.threads[0] is not None:
                 last = e.intrinsic("smin", "i64", last, self.args.threads[0])
             with self._along(2, z, depth, numbers), self._along(1, y, height, numbers):
-                self._vectors(first, last, numbers, write)
+                self._vectors(*clip(first, last, numbers), numbers, write)
 
         self.rows(row)
 
@@ -141,7 +141,7 @@ class Grid:
     def _vectors(self, first: str, last: str, numbers: Numbers, write: Write) -> None:
         """All threads first <= x < last: full vectors, then what is left over."""
         e, lanes, size = self.e, self.plan.lanes, self.kernel.workgroup[0]
-        form = Affine(1, lanes if size % lanes == 0 and not self.plan.overlap else 1)
+        form = Affine(1, lanes if self.plan.aligned else 1)
         if self.plan.overlap:
             final = e.intrinsic("smax", "i64", e.emit(f"sub i64 {last}, {lanes}"), "0")
             with self.loop(first, last, lanes) as x:
@@ -154,7 +154,7 @@ class Grid:
             with self.loop(first, full, lanes) as x:
                 write({**numbers, ("thread", 0): self.number(x, form, self.highest(0))}, None, "0")
         exact = self.args.threads[0] is None or (known is not None and known % lanes == 0)
-        if lanes == 1 or (size % lanes == 0 and exact):
+        if lanes == 1 or (size % lanes == 0 and exact and not self.plan.bounds):
             return
         length = e.intrinsic("smax", "i64", e.emit(f"sub i64 {last}, {first}"), "0")
         rest = e.emit(f"and i64 {length}, {lanes - 1}")

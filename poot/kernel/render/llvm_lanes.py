@@ -24,7 +24,7 @@ from poot.kernel.render.llvm_faults import RECORD_FUNCTION, Faults
 from poot.kernel.render.llvm_flow import Flow
 from poot.kernel.render.llvm_grid import Grid, Numbers, Place
 from poot.kernel.render.llvm_groups import GroupFlow
-from poot.kernel.render.llvm_memory import Array
+from poot.kernel.render.llvm_memory import Array, wide
 from poot.kernel.render.llvm_plan import Plan, plan
 
 #: Arrays live on the stack of a worker, whose size is not ours to choose.
@@ -55,23 +55,23 @@ class _Writer:
     """Writes the function of one kernel."""
 
     def __init__(self, kernel: Kernel, chosen: Plan, e: Emitter) -> None:
-        self.kernel = kernel
+        self.kernel = chosen.kernel
         self.plan = chosen
         self.e = e
         self.symbol = "kernel." + re.sub(r"\W", "_", kernel.name)
         self.args = arguments(e, kernel)
-        self.grid = Grid(e, kernel, chosen, self.args)
+        self.grid = Grid(e, self.kernel, chosen, self.args)
         self.faults = Faults(e, self.args.fault, self.args.launch, site_numbers(kernel))
         self.stack = 0
         self.arrays = dict(self.args.arrays)
-        for stmt in kernel.body:
+        for stmt in self.kernel.body:
             if isinstance(stmt, Alloc):
                 self.arrays[stmt.name] = self.array(stmt)
 
     def module(self) -> str:
         e, index = self.e, REGISTER[self.kernel.index_dtype]
         if self.plan.flat:
-            self.grid.flat(self.body)
+            self.grid.flat(self.body, self.clip)
         else:
             self.grid.groups(self.group)
         head = [
@@ -106,6 +106,20 @@ class _Writer:
         strides = tuple(factor * math.prod(stmt.shape[axis + 1 :]) for axis in range(len(stmt.shape)))
         extents = tuple(constant(extent, index) for extent in stmt.shape)
         return Array(stmt.name, stmt.dtype, base, extents, strides, "", stmt.space, laned, narrow=True, size=size)
+
+    def clip(self, first: str, last: str, numbers: Numbers) -> tuple[str, str]:
+        """The range of threads of a row that the kernel's own bounds leave."""
+        e = self.e
+        values = Expressions(e, self.faults, self.arrays, numbers, self.args.scalars)
+        for bound in self.plan.bounds:
+            value = wide(e, values(bound.value))
+            if bound.upper == bound.inclusive:
+                value = e.emit(f"add i64 {value}, 1")
+            if bound.upper:
+                last = e.intrinsic("smin", "i64", last, value)
+            else:
+                first = e.intrinsic("smax", "i64", first, value)
+        return first, last
 
     def group(self, place: Place) -> None:
         """One work-group: in parts that run after one another, or in step."""

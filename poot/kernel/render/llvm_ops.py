@@ -122,10 +122,30 @@ def extreme(e: Emitter, name: str, dtype: DType, t: str, a: str, b: str) -> str:
     """`min` or `max`; on floats NaN wins and -0 is below +0."""
     if dtype is bool_:
         return e.emit(f"{'and' if name == 'min' else 'or'} {t} {a}, {b}")
-    if dtype.is_float:
-        _require_wide(dtype, name)
+    if not dtype.is_float:
+        return e.intrinsic(("s" if dtype.kind == "int" else "u") + name, t, a, b)
+    _require_wide(dtype, name)
+    if not (a.startswith("%") and b.startswith("%")):
         return e.intrinsic(f"{name}imum", t, a, b)
-    return e.intrinsic(("s" if dtype.kind == "int" else "u") + name, t, a, b)
+    return _extreme_of_floats(e, name, t, a, b)
+
+
+def _extreme_of_floats(e: Emitter, name: str, t: str, a: str, b: str) -> str:
+    """`min` or `max` in fewer instructions than LLVM's on x86, and a shorter chain where one operand is carried along.
+
+    The comparison takes b where an operand is NaN.  Equal operands differ in the sign of zero at most: the greater has
+    the sign bits of both, the lesser of either.
+    """
+    bits = t.replace("float", "i32").replace("double", "i64")
+    first = e.emit(f"fcmp {'ogt' if name == 'max' else 'olt'} {t} {a}, {b}")
+    chosen = e.emit(f"select {boolean(t)} {first}, {t} {a}, {t} {b}")
+    a_bits, b_bits = (e.emit(f"bitcast {t} {x} to {bits}") for x in (a, b))
+    signed = e.emit(f"{'and' if name == 'max' else 'or'} {bits} {a_bits}, {b_bits}")
+    signed = e.emit(f"bitcast {bits} {signed} to {t}")
+    equal = e.emit(f"fcmp oeq {t} {a}, {b}")
+    chosen = e.emit(f"select {boolean(t)} {equal}, {t} {signed}, {t} {chosen}")
+    nan = e.emit(f"fcmp uno {t} {a}, {zero(t)}")
+    return e.emit(f"select {boolean(t)} {nan}, {t} {a}, {t} {chosen}")
 
 
 def _shift(name: str) -> _Spelling:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from poot.errors import ArgumentError
 from poot.kernel.ir import Alloc, Assign, Atomic, Barrier, Collective, Index, Kernel, Load, Op, Store, walk
+from poot.kernel.render.llvm_guards import Bound, invert_guards, peel
 from poot.kernel.uniform import Uniformity
 
 #: Lengths of vectors.  Shorter ones than 16 are left out: bytes would not fill a register, and LLVM 22 then stores them
@@ -24,16 +25,21 @@ _USUAL = 32
 class Plan:
     """`lanes` along `axis`; `flat` as said above; a group has `parts` vectors.
 
-    `together` says that a group's threads wait for each other somewhere.  `overlap` allows the last vector of a flat
-    row to be moved back over lanes that have run already, since running them twice does no harm.
+    `kernel` is the one to write, its guards turned into branches and into `bounds` of the grid.  `together` says that a
+    group's threads wait for each other somewhere.  `overlap` allows the last vector of a flat row to be moved back over
+    lanes that have run already, since running them twice does no harm; `aligned` says that a row's vectors start at
+    multiples of the lanes.
     """
 
+    kernel: Kernel
+    bounds: tuple[Bound, ...]
     lanes: int
     axis: int
     flat: bool
     parts: int
     together: bool
     overlap: bool
+    aligned: bool
     assigned: frozenset[str]
     uniformity: Uniformity
 
@@ -42,6 +48,7 @@ def plan(kernel: Kernel, vector_lanes: int | None) -> Plan:
     """Choose the lanes: about two or four registers a value, which hides the latency of arithmetic without spilling."""
     if vector_lanes is not None and vector_lanes not in LANES:
         raise ArgumentError(what="vector_lanes", actual=vector_lanes, expected=f"one of {LANES}")
+    kernel = invert_guards(kernel)
     nodes = walk(kernel.body)
     together = local = changed = atomic = False
     bits = 32
@@ -65,15 +72,16 @@ def plan(kernel: Kernel, vector_lanes: int | None) -> Plan:
                 pass
     changed = atomic or any(param.access == "readwrite" and param.name in written for param in kernel.buffers)
     flat = not (together or local)
+    kernel, bounds = peel(kernel) if flat else (kernel, ())
     axis = 0 if flat else next((a for a in range(3) if kernel.workgroup[a] > 1), 0)
     size = kernel.workgroup[axis]
     threads = kernel.threads[0] if flat and kernel.threads is not None else None
     lanes = vector_lanes or (_flat_lanes(size, threads, bits) if flat else _group_lanes(size, bits))
-    overlap = threads is not None and not changed and threads > lanes and threads % lanes != 0
-    aligned = size % lanes == 0 and not overlap
+    overlap = not bounds and threads is not None and not changed and threads > lanes and threads % lanes != 0
+    aligned = size % lanes == 0 and not overlap and all(bound.upper for bound in bounds)
     parts = 1 if flat else -(-size // lanes) * (kernel.group_invocations // size)
     uniformity = Uniformity(kernel, (axis,) if lanes > 1 else (), lane_axis=axis, lanes=lanes, aligned=aligned)
-    return Plan(lanes, axis, flat, parts, together, overlap, frozenset(assigned), uniformity)
+    return Plan(kernel, bounds, lanes, axis, flat, parts, together, overlap, aligned, frozenset(assigned), uniformity)
 
 
 def _flat_lanes(size: int, threads: int | None, bits: int) -> int:
