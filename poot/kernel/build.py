@@ -11,7 +11,7 @@ Expressions are made by methods that check and infer dtypes; statements are appe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from poot.dtypes import DType, bool_, i32
@@ -167,6 +167,11 @@ class KernelBuilder:
 
     # --- statements ---
 
+    @property
+    def here(self) -> list[Stmt]:
+        """The statements of the innermost open block so far."""
+        return self._blocks[-1]
+
     def emit(self, stmt: Stmt) -> None:
         self._blocks[-1].append(stmt)
 
@@ -229,7 +234,7 @@ class KernelBuilder:
         self.emit(Return(self.where))
 
     @contextmanager
-    def block(self) -> Iterator[list[Stmt]]:
+    def block(self) -> Generator[list[Stmt]]:
         """Collect the statements made inside into a list of their own."""
         collected: list[Stmt] = []
         self._blocks.append(collected)
@@ -239,20 +244,20 @@ class KernelBuilder:
             self._blocks.pop()
 
     @contextmanager
-    def if_(self, condition: Expr) -> Iterator[None]:
+    def if_(self, condition: Expr) -> Generator[None]:
         with self.block() as then:
             yield
         self.emit(If(condition, tuple(then), (), self.where))
 
     @contextmanager
-    def for_(self, start: Expr, stop: Expr, step: int = 1, *, hint: str = "i", unroll: bool = False) -> Iterator[Var]:
+    def for_(self, start: Expr, stop: Expr, step: int = 1, *, hint: str = "i", unroll: bool = False) -> Generator[Var]:
         var = Var(self.fresh(hint), start.dtype, self.where)
         with self.block() as body:
             yield var
         self.emit(For(var.name, start, stop, step, tuple(body), unroll, self.where))
 
     @contextmanager
-    def while_(self, condition: Expr) -> Iterator[None]:
+    def while_(self, condition: Expr) -> Generator[None]:
         with self.block() as body:
             yield
         self.emit(While(condition, tuple(body), self.where))

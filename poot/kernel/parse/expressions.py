@@ -1,0 +1,162 @@
+"""Arithmetic and comparisons: two or more values and the operation of the table that joins them.
+
+Constants are computed while parsing, as Python computes them.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from poot.dtypes import DType, bool_
+from poot.kernel import expand as expand  # the table is complete with its expansions
+from poot.kernel import ops
+from poot.kernel.ir import Expr
+from poot.kernel.parse.scope import Scope
+from poot.kernel.parse.values import Static, Tuple, Typed, Value
+
+_Compute = Callable[[Any, Any], Any]
+_BINARY: dict[type[ast.operator], tuple[str, str, _Compute]] = {
+    ast.Add: ("add", "+", lambda a, b: a + b),
+    ast.Sub: ("sub", "-", lambda a, b: a - b),
+    ast.Mult: ("mul", "*", lambda a, b: a * b),
+    ast.Div: ("div", "/", lambda a, b: a / b),
+    ast.FloorDiv: ("floor_div", "//", lambda a, b: a // b),
+    ast.Mod: ("rem", "%", lambda a, b: a % b),
+    ast.Pow: ("pow", "**", lambda a, b: a**b),
+    ast.LShift: ("shift_left", "<<", lambda a, b: a << b),
+    ast.RShift: ("shift_right", ">>", lambda a, b: a >> b),
+    ast.BitOr: ("or", "|", lambda a, b: a | b),
+    ast.BitXor: ("xor", "^", lambda a, b: a ^ b),
+    ast.BitAnd: ("and", "&", lambda a, b: a & b),
+}
+_COMPARE: dict[type[ast.cmpop], tuple[str, _Compute]] = {
+    ast.Eq: ("eq", operator.eq),
+    ast.NotEq: ("ne", operator.ne),
+    ast.Lt: ("lt", operator.lt),
+    ast.LtE: ("le", operator.le),
+    ast.Gt: ("gt", operator.gt),
+    ast.GtE: ("ge", operator.ge),
+    ast.Is: ("", operator.is_),
+    ast.IsNot: ("", operator.is_not),
+    ast.In: ("", lambda a, b: a in b),
+    ast.NotIn: ("", lambda a, b: a not in b),
+}
+_IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+_LARGEST_EXPONENT = 4096
+
+
+class Expressions(Scope, ABC):
+    """Operators on values."""
+
+    @abstractmethod
+    def value(self, node: ast.expr) -> Value:
+        """Evaluate a node."""
+
+    def later(self, node: ast.expr) -> Callable[[], Value]:
+        """The evaluation of a node, to be done in its turn."""
+        return lambda: self.value(node)
+
+    # --- arithmetic ---
+
+    def operate(self, name: str, sign: str, args: Sequence[Expr], node: ast.AST) -> Typed:
+        """An operation of the table on operands of one dtype, if it takes that dtype."""
+        dtype = args[-1].dtype
+        allowed = ops.lookup(name).dtypes
+        if dtype not in allowed:
+            wanted = "i32" if dtype.kind == "bool" or "f32" not in [d.name for d in allowed] else "f32"
+            text = ast.unparse(node)
+            if dtype.is_float and sign in ("|", "^", "&", "<<", ">>", "~"):
+                self.mismatch(node, f"`{sign}` on {dtype} in `{text}`", "cast to an integer, or use poot.bitcast.")
+            self.mismatch(node, f"`{sign}` on {dtype} in `{text}`", f"cast to a number first: `{wanted}(…)`.")
+        return Typed(self.k.op(name, *args))
+
+    def binary(
+        self, op: ast.operator, left: Value, right: Value, node: ast.AST, nodes: tuple[ast.AST, ast.AST]
+    ) -> Value:
+        """`left op right`; `nodes` are the operands as written."""
+        name, sign, compute = _BINARY[type(op)]
+        if isinstance(left, Static) and isinstance(right, Static) and left.weak and right.weak:
+            return Static(self.computed(sign, compute, left.value, right.value, node))
+        if isinstance(left, Tuple) and isinstance(right, Tuple) and sign == "+":
+            return Tuple(left.items + right.items)
+        if sign == "**" and isinstance(left, Typed) and isinstance(right, Static) and right.value in (2, 3):
+            base = self.bind(left.expr)
+            square = self.operate("mul", sign, (base, base), node)
+            return square if right.value == 2 else self.operate("mul", sign, (square.expr, base), node)
+        a, b = self.pair(left, right, node, nodes)
+        if sign == "/" and not a.dtype.is_float:
+            self._no_division(node, nodes, a.dtype)
+        return self.operate(name, sign, (a, b), node)
+
+    def computed(self, sign: str, compute: Callable[[Any, Any], Any], left: Any, right: Any, node: ast.AST) -> Any:
+        """Two constants, computed as Python computes them."""
+        if sign == "/" and isinstance(left, int) and isinstance(right, int):
+            self.mismatch(node, f"`/` on integers in `{ast.unparse(node)}`", "write `//`, or make one of them a float.")
+        if sign in ("**", "<<") and isinstance(right, int) and right > _LARGEST_EXPONENT:
+            self.mismatch(node, f"`{ast.unparse(node)}` is too large", "use a smaller number.")
+        try:
+            result = compute(left, right)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            self.mismatch(node, f"`{ast.unparse(node)}`: {error}", "correct the constants.")
+        if isinstance(result, complex):
+            self.mismatch(node, f"`{ast.unparse(node)}` is a complex number", "correct the constants.")
+        return result
+
+    def _no_division(self, node: ast.AST, nodes: tuple[ast.AST, ast.AST], dtype: DType) -> None:
+        a, b = (ast.unparse(part) for part in nodes)
+        self.mismatch(
+            node,
+            f"`/` on {dtype} in `{ast.unparse(node)}`",
+            f"write `{a} // {b}` to round down, or `f32({a}) / f32({b})`.",
+        )
+
+    def unary(self, node: ast.UnaryOp) -> Value:
+        value = self.value(node.operand)
+        if isinstance(node.op, ast.Not):
+            condition = self.boolean(value, node.operand, "`not`")
+            return Static(not condition) if isinstance(condition, bool) else Typed(self.k.op("not", condition))
+        if isinstance(value, Static) and value.weak:
+            if isinstance(node.op, ast.Invert):
+                if isinstance(value.value, float):
+                    self.mismatch(node, f"`~` on the number {value.value}", "use an integer.")
+                return Static(not value.value if isinstance(value.value, bool) else ~value.value)
+            return Static(-value.value if isinstance(node.op, ast.USub) else +value.value)
+        expr = self.number(value, node.operand)
+        match node.op:
+            case ast.USub():
+                return self.operate("neg", "-", (expr,), node)
+            case ast.UAdd():
+                return self.operate("add", "+", (expr,), node) if expr.dtype is bool_ else Typed(expr)
+            case _:
+                return self.operate("not", "~", (expr,), node)
+
+    def compared(
+        self, op: ast.cmpop, left: Value, right: Value, node: ast.AST, nodes: tuple[ast.AST, ast.AST]
+    ) -> Value:
+        name, compute = _COMPARE[type(op)]
+        a, b = constant_of(left), constant_of(right)
+        if a is not None and b is not None:
+            return Static(bool(self.computed("", compute, a[0], b[0], node)))
+        if isinstance(op, _IDENTITY):
+            self.refuse(
+                node,
+                f"`{ast.unparse(node)}` compares objects, not numbers",
+                "write `==` or `!=`; only constants can be compared with `is` and `in`.",
+            )
+        x, y = self.pair(left, right, node, nodes)
+        return self.operate(name, "comparison", (x, y), node)
+
+
+def constant_of(value: Value) -> tuple[Any] | None:
+    """The Python value of something known while parsing."""
+    if isinstance(value, Static):
+        return (value.value,)
+    if isinstance(value, Tuple):
+        items = [constant_of(item) for item in value.items]
+        if all(item is not None for item in items):
+            return (tuple(item[0] for item in items if item is not None),)
+    return None

@@ -1,0 +1,116 @@
+"""The user's source: the syntax tree of a function, and the place of every node in it.
+
+The text comes from `linecache`, so that modules, notebook cells, the newer REPLs and `exec` with registered source all
+work alike.  The whole file is parsed once; a function is found in it by its first line, so columns are the file's.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections import OrderedDict
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import cast
+
+from poot.errors import KernelSourceError, SourceLocation
+
+_KEPT = 64
+#: Parsed files, by name, with the lines that they were parsed from.
+_trees: OrderedDict[str, tuple[list[str], dict[int, list[ast.FunctionDef]]]] = OrderedDict()
+
+_REMEDY = (
+    "define the function in a file or a notebook cell; for text that you `exec`, register it first: "
+    "`linecache.cache[name] = (len(text), None, text.splitlines(True), name)`, then `compile(text, name, 'exec')`."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionSource:
+    """A function as written: its tree, and what turns a node of it into a place."""
+
+    handle: object
+    tree: ast.FunctionDef
+    file: str
+    lines: list[str]
+
+    @property
+    def function(self) -> FunctionType:
+        return cast("FunctionType", self.handle)
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def where(self, node: ast.AST) -> SourceLocation:
+        """The place of a node; an expression that goes on over further lines is marked to the end of its first."""
+        line = getattr(node, "lineno", self.tree.lineno)
+        start = getattr(node, "col_offset", -1)
+        last = getattr(node, "end_lineno", line)
+        end = getattr(node, "end_col_offset", -1) if last == line else 1 << 16
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        if not text.isascii():
+            data = text.encode()
+            start, end = (len(data[:offset].decode(errors="ignore")) for offset in (start, end))
+        return SourceLocation(self.file, line, start, end, self.function.__qualname__)
+
+    @property
+    def start(self) -> SourceLocation:
+        """The line of the `def`."""
+        node = self.tree
+        text = self.lines[node.lineno - 1]
+        column = text.find(node.name, node.col_offset)
+        return SourceLocation(self.file, node.lineno, column, column + len(node.name), self.function.__qualname__)
+
+
+def function_source(function: FunctionType, role: str = "kernel") -> FunctionSource:
+    """The source of a function; KernelSourceError where Python has none, or has another text by now."""
+    code = function.__code__
+    if code.co_name == "<lambda>":
+        place = SourceLocation(code.co_filename, code.co_firstlineno)
+        raise KernelSourceError(
+            message=f"a lambda cannot be a {role}", where=place, remedy="write a function with `def`."
+        )
+    lines, functions = _parsed(function)
+    found = [tree for tree in functions.get(code.co_firstlineno, ()) if _matches(tree, code)]
+    if not found:
+        raise KernelSourceError(
+            message=f"{code.co_filename}:{code.co_firstlineno} is not the text of {function.__qualname__}",
+            remedy="reload the module: the file has changed since it was imported.",
+        )
+    return FunctionSource(function, found[0], code.co_filename, lines)
+
+
+def _parsed(function: FunctionType) -> tuple[list[str], dict[int, list[ast.FunctionDef]]]:
+    file = function.__code__.co_filename
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, function.__globals__)
+    if not lines:
+        raise KernelSourceError(message=f"Python has no source for {function.__qualname__} ({file})", remedy=_REMEDY)
+    known = _trees.get(file)
+    if known is not None and (known[0] is lines or known[0] == lines):
+        _trees.move_to_end(file)
+        return known
+    try:
+        tree = ast.parse("".join(lines), file)
+    except SyntaxError as error:
+        raise KernelSourceError(
+            message=f"the source of {function.__qualname__} does not parse: {error.msg}",
+            where=SourceLocation(file, error.lineno or 1),
+            remedy="reload the module: the file has changed since it was imported.",
+        ) from error
+    functions: dict[int, list[ast.FunctionDef]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = min((decorator.lineno for decorator in node.decorator_list), default=node.lineno)
+            functions.setdefault(min(first, node.lineno), []).append(node)
+    _trees[file] = lines, functions
+    while len(_trees) > _KEPT:
+        _trees.popitem(last=False)
+    return _trees[file]
+
+
+def _matches(tree: ast.FunctionDef, code: CodeType) -> bool:
+    arguments = tree.args
+    names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return tree.name == code.co_name and tuple(names) == code.co_varnames[: len(names)]
