@@ -7,7 +7,7 @@ force are facts `form >= 0`.  A form is proven to be at least 0 if its interval 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -189,14 +189,13 @@ class Facts:
 
     # --- back to expressions ---
 
-    def rebuild(self, form: Linear, dtype: DType, versions: dict[str, int]) -> Expr | None:
-        """An expression for a form, or None where a term cannot be computed any more."""
+    def rebuild(self, form: Linear, dtype: DType, holds: Callable[[Term], bool]) -> Expr | None:
+        """An expression for a form, or None where a term's expression does not hold any more."""
         positive: list[Expr] = []
         negative: list[Expr] = []
         for number, coefficient in form.terms:
             term = self.terms[number]
-            stale = any(versions.get(name, 0) != version for name, version in term.reads)
-            if term.expr is None or stale or term.expr.dtype is not dtype or abs(coefficient) > dtype.max:
+            if term.expr is None or not holds(term) or term.expr.dtype is not dtype or abs(coefficient) > dtype.max:
                 return None
             size = abs(coefficient)
             part = term.expr if size == 1 else Op("mul", (term.expr, Const(size, dtype)), dtype)

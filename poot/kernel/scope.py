@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from poot.dtypes import DType
 from poot.kernel.ir import Const, Expr, Var, operands
-from poot.kernel.ranges import Facts, Interval, Linear
+from poot.kernel.ranges import Facts, Interval, Linear, Term
 
 Implied: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"
 
@@ -65,14 +65,18 @@ class Scope:
     def opaque(self, expr: Expr, key: object = None, interval: Interval | None = None, *, anew: bool = True) -> Known:
         """What is known of an expression that is not linear: an interval, if it is an integer.
 
-        Expressions of one key are one term; `anew` says that the expression may be computed again in place of the term.
+        Expressions of one key are one term, and a local that holds it stands for them; `anew` says that the expression
+        may be computed again in place of the term.
         """
         if not expr.dtype.is_integer:
             return Known(expr)
         least, greatest = bounds(expr.dtype)
         low, high = (least, greatest) if interval is None else interval
         number = self.facts.fresh(least, greatest) if key is None else self.facts.term(key, least, greatest)
-        if anew and self.facts.terms[number].expr is None:
+        term = self.facts.terms[number]
+        if isinstance(term.expr, Var) and self.holds(term):
+            expr = term.expr
+        elif anew and term.expr is None:
             self.facts.name(number, expr, self.reads(expr))
         self.facts.narrow(number, low, high)
         return Known(expr, low, high, Linear(((number, 1),), 0))
@@ -86,9 +90,13 @@ class Scope:
             return frozenset({(name, self.versions.get(name, 0))}) if name in self.mutable else _NOTHING
         return _NOTHING.union(*map(self.reads, operands(expr)))
 
+    def holds(self, term: Term) -> bool:
+        """Whether a term's expression still computes it."""
+        return all(self.versions.get(name, 0) == version for name, version in term.reads)
+
     def rebuild(self, form: Linear, dtype: DType) -> Expr | None:
         """An expression for a form, or None where one of its terms cannot be computed any more."""
-        return self.facts.rebuild(form, dtype, self.versions)
+        return self.facts.rebuild(form, dtype, self.holds)
 
     # --- locals ---
 

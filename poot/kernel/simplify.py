@@ -22,8 +22,10 @@ from poot.kernel.ir import (
     Break,
     Const,
     Continue,
+    Expr,
     For,
     If,
+    Index,
     Kernel,
     Let,
     Return,
@@ -133,14 +135,16 @@ class _Simplifier:
     def let(self, stmt: Let, out: list[Stmt]) -> None:
         known = self.expr(stmt.value)
         value = known.expr
-        if stmt.name not in self.mutable and (
-            isinstance(value, Const) or (isinstance(value, Var) and value.name not in self.scope.mutable)
-        ):
+        if stmt.name not in self.mutable and (self.steady(value) or (isinstance(value, Index) and value != stmt.value)):
             self.scope.env[stmt.name] = known
             return
         target = self.declare(stmt.name, Var(stmt.name, value.dtype, stmt.where))
         out.append(Let(target.name, value, stmt.where))
         self.scope.hold(stmt.name, target, known)
+
+    def steady(self, value: Expr) -> bool:
+        """Whether a value is a literal or a local that never changes."""
+        return isinstance(value, Const) or (isinstance(value, Var) and value.name not in self.scope.mutable)
 
     def assign(self, stmt: Assign, out: list[Stmt]) -> None:
         known = self.expr(stmt.value)

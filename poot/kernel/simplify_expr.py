@@ -52,9 +52,25 @@ class Expressions:
     def __call__(self, expr: Expr) -> Known:
         """The expression, simplified."""
         known = self._memo.get(id(expr))
-        if known is None:
-            known = self._simplified(expr)
-            self._memo[id(known.expr)] = known
+        if known is not None:
+            return known
+        match expr:
+            case Const():
+                known = self.scope.const(expr)
+            case Var():
+                known = self.scope.current(made(expr.name) if self._again else expr.name)
+            case Op():
+                known = self._op(expr)
+            case Load():
+                known = self._load(expr)
+            case Cast():
+                known = self._cast(expr)
+            case Index():
+                known = self._index(expr)
+            case Collective():
+                arg = self(expr.arg).expr
+                known = self.scope.opaque(expr if arg is expr.arg else replace(expr, arg=arg))
+        self._memo[id(known.expr)] = known
         return known
 
     def again(self, expr: Expr) -> Known:
@@ -67,24 +83,6 @@ class Expressions:
     def next_statement(self) -> None:
         """Forget what was found of single expressions: locals, facts and memory may change now."""
         self._memo.clear()
-
-    def _simplified(self, expr: Expr) -> Known:
-        match expr:
-            case Const():
-                return self.scope.const(expr)
-            case Var():
-                return self.scope.current(made(expr.name) if self._again else expr.name)
-            case Op():
-                return self._op(expr)
-            case Load():
-                return self._load(expr)
-            case Cast():
-                return self._cast(expr)
-            case Index():
-                return self._index(expr)
-            case Collective():
-                arg = self(expr.arg).expr
-                return self.scope.opaque(expr if arg is expr.arg else replace(expr, arg=arg))
 
     # --- leaves ---
 
@@ -168,7 +166,9 @@ class Expressions:
         return Known(folded, arg.low, arg.high, arg.form)
 
     def _op(self, op: Op) -> Known:
-        args = [self(arg) for arg in op.args]
+        args: list[Known] = []
+        for arg in op.args:
+            args.append(self(arg))
         if any(known.expr is not arg for known, arg in zip(args, op.args, strict=True)):
             op = Op(op.name, tuple(known.expr for known in args), op.dtype, op.where)
         folded = fold_op(op)

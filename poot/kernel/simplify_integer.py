@@ -68,7 +68,10 @@ def _exact(scope: Scope, op: Op, form: Linear) -> Known | None:
 
 
 def _division(scope: Scope, op: Op, dividend: Known) -> Known | None:
-    """`(a * n + b) // n` is a and `(a * n + b) % n` is b, where 0 <= b < n; quotients of quotients are one."""
+    """`(a * n + b) // n` is a and `(a * n + b) % n` is b, where 0 <= b < n; quotients of quotients are one.
+
+    The same with b between two other multiples of n.
+    """
     form, divisor = dividend.form, op.args[1]
     if form is None or not isinstance(divisor, Const) or divisor.value <= 0 or not drops(op.args[0]):
         return None
@@ -79,11 +82,12 @@ def _division(scope: Scope, op: Op, dividend: Known) -> Known | None:
             form = inner[1]
         elif op.name == "floor_div" and inner[2] * n <= op.dtype.max:
             form, n = inner[1], inner[2] * n
-    outer = Linear(tuple((term, c // n) for term, c in form.terms if c % n == 0), form.constant // n)
-    rest = Linear(tuple((term, c) for term, c in form.terms if c % n), form.constant % n)
+    outer = Linear(tuple((term, c // n) for term, c in form.terms if c % n == 0), 0)
+    rest = Linear(tuple((term, c) for term, c in form.terms if c % n), form.constant)
     low, high = scope.facts.interval(rest)
-    if low >= 0 and high < n:
-        result = outer if op.name == "floor_div" else rest
+    whole = low // n
+    if high // n == whole:
+        result = outer.offset(whole) if op.name == "floor_div" else rest.offset(-whole * n)
         expr = scope.rebuild(result, op.dtype)
         return None if expr is None else Known(expr, *scope.facts.interval(result), result)
     base = None if form is dividend.form else scope.rebuild(form, op.dtype)
