@@ -30,7 +30,8 @@ class Memory:
         self.buffer = buffer
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not finalizing():  # the process gives everything back, and modules may be gone already
+        # At exit the process gives everything back.  A buffer collected in one cycle with this may be gone already.
+        if not finalizing() and getattr(self.buffer, "alive", True):
             self.device.free(self.buffer)
 
 

@@ -96,6 +96,7 @@ class Recorder:
                 outputs, updates = self._split(result)
                 return self._finish(outputs, updates)
         except Exception as error:
+            self.builder.finished = True  # a tracer that leaked out says so when it is used
             error.add_note(f"while {self.signature.name} was being traced by poot")
             raise
 

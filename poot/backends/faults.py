@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -67,8 +68,8 @@ class FaultCheck:
                 self._device.free(self._record)
                 self._record = None
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            raise copy.copy(self._error)  # each raise has a traceback of its own, and no cycle through this check
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self._record is not None and not finalizing():
+        if self._record is not None and not finalizing() and getattr(self._record, "alive", True):
             self._device.free(self._record)

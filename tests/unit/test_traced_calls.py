@@ -278,7 +278,7 @@ def test_states_of_a_graph() -> None:
 def test_f64_is_kept_on_cpu_and_converted_on_request() -> None:
     x = np.ones(3)
     assert poot.trace(lambda v: v * 2.0)(x).dtype == np.float64
-    narrow = poot.trace(lambda v: v * 2.0, f64="f32") if False else poot.trace(f64="f32")(lambda v: v * 2.0)
+    narrow = poot.trace(f64="f32")(lambda v: v * 2.0)
     assert narrow(x).dtype == np.float32
     small = poot.trace(i64="i32")(lambda v: v + 1)
     assert small(np.arange(3)).dtype == np.int32
@@ -289,3 +289,15 @@ def test_f64_is_kept_on_cpu_and_converted_on_request() -> None:
 def test_specs_are_refused_in_a_call() -> None:
     with pytest.raises(TypeError, match="is a spec, and a call needs an array"):
         poot.trace(lambda x: x)(f32[3])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("bad", [-4, 3, 1 << 30])
+def test_an_index_out_of_range_on_any_axis_faults_on_every_device(device: poot.Device, axis: int, bad: int) -> None:
+    x = np.arange(27, dtype=np.float32).reshape(3, 3, 3)
+    take = poot.trace(device=device)(lambda x, i: x[(slice(None),) * axis + (i,)])
+    good = np.array([2, -1, 0], np.int32)
+    assert same(take(x, good), np.take(x, good, axis))
+    with pytest.raises(IndexError, match=rf"index {bad if bad > 0 else bad + 3} is out of range for axis {axis}"):
+        np.asarray(take(x, np.array([0, bad, 1], np.int32)))
+    assert same(take(x, good), np.take(x, good, axis))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value
 from poot.kernel.render.llvm_memory import Array, wide
@@ -32,11 +32,17 @@ done:
 """
 
 
-class Bounds(NamedTuple):
-    """The outcome of a check: an i1 for all lanes together, or a mask of the lanes inside."""
+@dataclass(slots=True)
+class Bounds:
+    """The outcome of a check: `bad` (an i1) says that an active lane is outside.
 
-    inside: str
+    With `vector` lanes may differ, and `inside` is the mask of those that are inside, "" while nobody has asked for it.
+    """
+
+    bad: str
     vector: bool
+    checks: Sequence[tuple[Value, Value]]
+    inside: str = ""
 
 
 class Faults:
@@ -57,31 +63,48 @@ class Faults:
         ]
         if not checks:
             return None
-        vector = any(not index.uniform for index, _ in checks)
-        inside = ""
-        for index, extent in checks:
-            # As unsigned numbers, negative indices are past every extent.
-            if vector:
-                t = e.register[index.dtype]
-                ok = e.emit(f"icmp ult {t} {e.vector(index)}, {e.vector(extent)}")
-            else:
-                ok = e.emit(f"icmp ult {REGISTER[index.dtype]} {index.text}, {extent.text}")
-            inside = e.emit(f"and {e.mask_type if vector else 'i1'} {inside}, {ok}") if inside else ok
-        return Bounds(inside, vector)
+        if all(index.uniform for index, _ in checks):
+            inside = self._all(e.emit(_below("i64", wide(e, index), wide(e, extent))) for index, extent in checks)
+            return Bounds(e.emit(f"xor i1 {inside}, true"), False, checks)
+        if e.mask is None and all(index.form is not None for index, _ in checks):
+            inside = self._all(text for index, extent in checks for text in self._ends(index, extent))
+            return Bounds(e.emit(f"xor i1 {inside}, true"), True, checks)
+        bounds = Bounds("", True, checks)
+        bounds.bad = e.any(self.failed(bounds))
+        return bounds
 
-    def outside(self, bounds: Bounds) -> tuple[str, str]:
-        """The lanes that fail (a mask, "" where all fail together) and whether there is one (an i1)."""
+    def _ends(self, index: Value, extent: Value) -> Iterator[str]:
+        """The checks of the first and last lane of an index that steps evenly, all of whose lanes are active."""
+        e, first, end = self._e, wide(self._e, index), wide(self._e, extent)
+        yield e.emit(_below("i64", first, end))
+        if index.form is not None and index.form.stride:
+            last = e.emit(f"add i64 {first}, {index.form.stride * (e.lanes - 1)}")
+            yield e.emit(_below("i64", last, end))
+
+    def _all(self, conditions: Iterable[str]) -> str:
+        result = ""
+        for condition in conditions:
+            result = self._e.emit(f"and i1 {result}, {condition}") if result else condition
+        return result
+
+    def inside(self, bounds: Bounds) -> str:
+        """The mask of the lanes that are inside, active or not."""
         e = self._e
-        if not bounds.vector:
-            return "", e.emit(f"xor i1 {bounds.inside}, true")
-        failed = e.without(bounds.inside)
-        return failed, e.any(failed)
+        if not bounds.inside:
+            for index, extent in bounds.checks:
+                ok = e.emit(_below(e.register[index.dtype], e.vector(index), e.vector(extent)))
+                bounds.inside = e.emit(f"and {e.mask_type} {bounds.inside}, {ok}") if bounds.inside else ok
+        return bounds.inside
+
+    def failed(self, bounds: Bounds) -> str:
+        """The mask of the active lanes that are outside, "" where all go the same way."""
+        return self._e.without(self.inside(bounds)) if bounds.vector else ""
 
     def report(self, node: object, failed: str, indices: Sequence[Value] = (), extents: Sequence[Value] = ()) -> None:
         """Record the fault of the first lane of `failed`, on the first axis that it misses."""
         e = self._e
         self.used = True
-        lane = e.first_lane(failed) if failed else ""
+        lane = e.first_lane(failed) if failed else "0"  # lanes that fail together: any of them will do
         axis, at, extent = "0", "0", "0"
         for number in reversed(range(len(indices))):
             index, end = self._index(indices[number], lane), wide(e, extents[number])
@@ -105,6 +128,11 @@ class Faults:
         t = REGISTER[index.dtype]
         one = e.lane(e.vector(index), e.register[index.dtype], lane)
         return one if t == "i64" else e.emit(f"sext {t} {one} to i64")
+
+
+def _below(t: str, index: str, extent: str) -> str:
+    """As unsigned numbers, negative indices are past every extent."""
+    return f"icmp ult {t} {index}, {extent}"
 
 
 def _inside(index: Value, extent: Value) -> bool:
