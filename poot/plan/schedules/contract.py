@@ -360,7 +360,8 @@ def _pack(shape: Shape, width: int, blocks: int, panels: ArraySpec) -> Setup:
     k = elements.k
     with grid.bind(k):
         lane = k.index("local", 0)
-        column = k.let(k.op("add", k.op("mul", k.expr(of_axis(block)), k.i(width)), lane), "column")
+        number = k.expr(of_axis(block))  # before the columns' loops can divide the axis
+        column = k.let(k.op("add", k.op("mul", number, k.i(width)), lane), "column")
         bind_together(k, shape.loops(shape.lanes.free), column)
         zero = k.variable(k.const(0, panels.dtype), "element")
         if shape.lane_count % width:
@@ -369,7 +370,7 @@ def _pack(shape: Shape, width: int, blocks: int, panels: ArraySpec) -> Setup:
         else:
             k.assign(zero, elements.read(shape.lanes.atom, shape.lanes.index))
         buffer = elements.temporary(0, panels, "write")
-        place = (_batch_number(elements, shape), k.expr(of_axis(block)), k.expr(_position(shape.along)), lane)
+        place = (_batch_number(elements, shape), number, k.expr(_position(shape.along)), lane)
         k.store(buffer, place, zero)
     return setup(elements, grid.groups)
 
