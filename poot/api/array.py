@@ -20,6 +20,9 @@ _SHOWN = 1000  # repr fetches the whole array up to this many elements, and only
 _EDGE = 3
 
 
+_tokens: dict[ArraySpec, int] = {}
+
+
 class Memory:
     """Owns a device buffer, freed with the last array that uses it."""
 
@@ -38,7 +41,7 @@ class Memory:
 class DeviceArray(Array):
     """An array that has a value.  Made by calls and by `poot.asarray`; nothing changes it, but for kernels' outputs."""
 
-    __slots__ = ("__weakref__", "_check", "_gone", "_memory", "_offset", "_spec")
+    __slots__ = ("__weakref__", "_check", "_gone", "_memory", "_offset", "_spec", "_token")
 
     def __init__(self, memory: Memory, spec: ArraySpec, check: FaultCheck | None = None, offset: int = 0) -> None:
         self._memory = memory
@@ -46,6 +49,7 @@ class DeviceArray(Array):
         self._check = check
         self._offset = offset
         self._gone = ""
+        self._token = -1
 
     @property
     @override
@@ -61,6 +65,23 @@ class DeviceArray(Array):
     def device(self) -> str:
         """The name of the device where the array lives."""
         return self._memory.device.name
+
+    @property
+    def token(self) -> int:
+        """A number that arrays of the same spec share, for the keys of calls."""
+        if self._token < 0:
+            self._token = _tokens.setdefault(self._spec, len(_tokens))
+        return self._token
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the array is there, with no fault left to check."""
+        return self._check is None and not self._gone
+
+    @property
+    def address(self) -> int:
+        """Where the host addresses the first element, on devices whose buffers have an address."""
+        return self._memory.buffer.address + self._offset  # type: ignore[attr-defined]
 
     def view(self) -> BufferView:
         """The memory, for a launch; EngineError if the array was donated."""

@@ -26,7 +26,7 @@ from poot.dtypes import ArraySpec, DType
 from poot.trace.array import Array
 from poot.trace.tracer import Tracer, WeakTracer
 
-_PLAIN = (bool, int, str, bytes, type(None), complex, range, type(Ellipsis), enum.Enum, np.dtype)
+PLAIN = (bool, int, str, bytes, type(None), complex, range, type(Ellipsis), enum.Enum, np.dtype)
 _LIBRARY_FOLDERS = tuple(
     {path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_path(name))}
 )
@@ -108,6 +108,11 @@ def _code_names(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...]]:
     return entry[1], entry[2]
 
 
+def code_names(code: types.CodeType) -> tuple[str, ...]:
+    """The names that a code object and those nested in it read as globals or attributes, in order."""
+    return _code_names(code)[1]
+
+
 def code_token(code: types.CodeType) -> int:
     """A number that equal code objects share: an identical function made anew has the same."""
     token = _tokens.get(code)
@@ -126,7 +131,8 @@ def _is_library_file(file: str) -> bool:
     return file.startswith(_LIBRARY_FOLDERS) or file.startswith("<frozen")
 
 
-def _is_library(function: types.FunctionType) -> bool:
+def is_library(function: types.FunctionType) -> bool:
+    """Whether a function is poot's own, the standard library's, or an installed package's."""
     module = function.__module__ or ""
     return module.partition(".")[0] == _PACKAGE or _is_library_file(function.__code__.co_filename)
 
@@ -145,11 +151,11 @@ def _collect_names(pending: list[object], names: set[str]) -> None:
     seen: dict[int, object] = {}
     while pending:
         value = unwrap(pending.pop())
-        if id(value) in seen or isinstance(value, (*_PLAIN, float, np.ndarray, Array, np.generic)):
+        if id(value) in seen or isinstance(value, (*PLAIN, float, np.ndarray, Array, np.generic)):
             continue
         seen[id(value)] = value
         if isinstance(value, types.FunctionType):
-            if not _is_library(value):
+            if not is_library(value):
                 names |= _code_names(value.__code__)[0]
                 pending += [item for _, item in _free_values(value)]
         elif isinstance(value, dict):
@@ -199,13 +205,13 @@ def _members(value: object, names: Iterable[str]) -> list[tuple[str, object]]:
         arguments = [(str(number), item) for number, item in enumerate(partial.args)]
         return [("func", partial.func), *arguments, *partial.keywords.items()]
     if isinstance(value, types.ModuleType):
-        if _is_library_module(value):
+        if is_library_module(value):
             return []
         return [(name, vars(value)[name]) for name in sorted(names) if name in vars(value)]
     space: dict[str, object] = {}
     kind = value if isinstance(value, type) else type(value)
     for base in reversed(kind.__mro__):
-        if not _is_library_type(base):
+        if not is_library_type(base):
             space.update({name: item for name, item in vars(base).items() if name in names or name == "__call__"})
     if not isinstance(value, type):
         slots = [name for base in kind.__mro__ for name in _slots(base)]
@@ -219,7 +225,8 @@ def _slots(kind: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-def _is_library_module(module: types.ModuleType) -> bool:
+def is_library_module(module: types.ModuleType) -> bool:
+    """The same of a module."""
     file = getattr(module, "__file__", None)
     root = module.__name__.partition(".")[0]
     if file is None:
@@ -227,11 +234,12 @@ def _is_library_module(module: types.ModuleType) -> bool:
     return root == _PACKAGE or _is_library_file(file)
 
 
-def _is_library_type(kind: type) -> bool:
+def is_library_type(kind: type) -> bool:
+    """The same of a class."""
     module = sys.modules.get(kind.__module__)
     if module is None:
         return False
-    return kind.__module__ == "builtins" or (kind.__module__ != "__main__" and _is_library_module(module))
+    return kind.__module__ == "builtins" or (kind.__module__ != "__main__" and is_library_module(module))
 
 
 # --- values to key parts ----------------------------------------------------------------------------------------------
@@ -252,7 +260,7 @@ class _Walk:
 
     def function(self, label: str, function: types.FunctionType) -> Hashable:
         """A function's code and, unless it is a library's, everything that it reads."""
-        if _is_library(function):
+        if is_library(function):
             return Same(function)
         prefix = f"{label}." if label else ""
         for name, value in _free_values(function):
@@ -263,7 +271,7 @@ class _Walk:
         """The key part of any value."""
         if isinstance(value, DType):
             return value
-        if isinstance(value, _PLAIN):
+        if isinstance(value, PLAIN):
             return type(cast("object", value)), cast("Hashable", value)
         if isinstance(value, float):
             return float, struct.pack("<d", value)

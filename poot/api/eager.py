@@ -32,6 +32,8 @@ from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 
 _EAGER: ContextVar[bool | None] = ContextVar("poot_eager", default=None)
+#: What POOT_EAGER said when poot was imported.
+_ALWAYS = os.environ.get("POOT_EAGER", "") not in ("", "0")
 _CACHE: CallCache[Call] = CallCache()
 
 
@@ -48,7 +50,7 @@ def eager() -> Generator[None]:
 def is_eager() -> bool:
     """Whether traced functions run concretely here."""
     chosen = _EAGER.get()
-    return os.environ.get("POOT_EAGER", "") not in ("", "0") if chosen is None else chosen
+    return _ALWAYS if chosen is None else chosen
 
 
 def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tuple[Graph, ...]) -> tuple[Array, ...]:

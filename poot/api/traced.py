@@ -18,6 +18,7 @@ from poot.api.captures import Captures, capture, code_token, reachable_names
 from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
 from poot.api.explain import Explanation
+from poot.api.fast import FastCall, call_key
 from poot.api.invoke import Compiled, host_value
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
@@ -52,6 +53,7 @@ class Options:
 
 _CACHE: CallCache[Compiled] = CallCache()
 _WATCH = MissWatch()
+_FAST_LIMIT = 64
 
 
 @dataclass(slots=True)
@@ -76,6 +78,7 @@ class Traced(Generic[R_co]):
         self._signature = Signature(function, options.static_argnames)
         self._owner: object = None
         self._shared = _Shared()
+        self._fast: dict[Hashable, FastCall] = {}
 
     def __get__(self, instance: object, kind: type | None = None) -> Traced[R_co]:
         if instance is None:
@@ -96,6 +99,16 @@ class Traced(Generic[R_co]):
         """Run on concrete arrays; inside another trace, or under `poot.eager`, the function itself runs."""
         if active() is not None or is_eager():
             return self._function(*args, **kwargs)
+        key = None if kwargs or self._owner is not None else call_key(args)
+        fast = None if key is None else self._fast.get(key)
+        if fast is not None:
+            result = fast(args)
+            if result is not None:
+                return cast("R_co", result)
+        return self._call(args, kwargs, key)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], key: Hashable | None) -> R_co:
+        """The long way; with a `key` it leaves the short one behind."""
         arguments = self._signature.sort(args, kwargs, self._owner)
         captures = self._captures(arguments)
         device = choose(self.options.device, _homes(arguments, captures))
@@ -106,7 +119,25 @@ class Traced(Generic[R_co]):
                 captures = self._captures(arguments)
                 parts = self._parts(arguments, captures)
             compiled = _CACHE.get(self._key(parts, device), lambda: self._compile(arguments, captures, device, parts))
-        return cast("R_co", compiled.run(arguments, captures, device, self.options.precision))
+        result = compiled.run(arguments, captures, device, self.options.precision)
+        if key is not None:
+            self._shorten(key, compiled, arguments, captures, device)
+        return cast("R_co", result)
+
+    def _shorten(
+        self, key: Hashable, compiled: Compiled, arguments: Arguments, captures: Captures, device: DeviceBackend
+    ) -> None:
+        names = [name for name in arguments.names if name not in dict(arguments.statics)]
+        if len(arguments.leaves) != len(arguments.names) or arguments.statics:
+            return
+        order = [names.index(leaf.path) for leaf in arguments.leaves]
+        leaves = [leaf.value for leaf in arguments.leaves]
+        function, fixed = cast("FunctionType", self.__poot_function__), self.options.device is not None
+        fast = FastCall.make(compiled, function, leaves, captures.arrays, device, order, fixed=fixed)
+        if fast is not None:
+            if len(self._fast) >= _FAST_LIMIT:
+                self._fast.clear()
+            self._fast[key] = fast
 
     @property
     def _code(self) -> CodeType:

@@ -23,6 +23,6 @@ def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
         )
     if array.shape != spec.shape:
         raise ShapeError(what=what, actual=array.shape, expected=spec.shape)
-    if not array.dtype.isnative:
+    if not (array.dtype.isnative and array.flags.aligned):
         array = array.astype(spec.dtype.dtype)
     return np.ascontiguousarray(array).reshape(spec.shape)

@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -177,6 +177,11 @@ class Run:
                 case _Loop():
                     self._loop(node, bindings)
 
+    def only_recording(self) -> Recording | None:
+        """The recording of a program that is one segment, once made; None for others."""
+        nodes = self._nodes
+        return nodes[0].recording if len(nodes) == 1 and isinstance(nodes[0], _Segment) else None
+
     def _segment(self, node: _Segment, bindings: Sequence[BufferView]) -> None:
         device = self.executable.device
         if node.recording is None:
@@ -214,6 +219,71 @@ class Run:
         return out[()]
 
 
+class AddressDevice(Protocol):
+    """A device whose buffers are plain host addresses."""
+
+    def allocate(self, nbytes: int) -> Any:
+        """A buffer with an `address`."""
+        ...
+
+    def free(self, buffer: Any) -> None:
+        """Give it back."""
+        ...
+
+    def replay_addresses(self, recording: Any, addresses: Sequence[int]) -> None:
+        """`replay` with an address for each rebindable position."""
+        ...
+
+
+class AddressCall:
+    """A jit-style call on addresses: what `Call` does, for one recording that cannot fault."""
+
+    def __init__(self, call: Call, device: AddressDevice, recording: Recording) -> None:
+        self._device = device
+        self._recording = recording
+        self._lock = call.executable.lock
+        self._arguments = call.arguments
+        self._outputs = tuple(zip(call.outputs, call.sizes, strict=True))
+        self._arena = call.executable.program.storage.arena_bytes
+        self._count = call.executable.positions.count
+
+    @staticmethod
+    def of(call: Call, run: Run) -> AddressCall | None:
+        """The short form of a call that has run; None where there is none."""
+        device = call.executable.device
+        recording = run.only_recording()
+        if call.executable.may_fault or recording is None or not hasattr(device, "replay_addresses"):
+            return None
+        return AddressCall(call, cast("AddressDevice", device), recording)
+
+    def __call__(self, arguments: Sequence[int]) -> list[Buffer]:
+        """Run on the addresses of the graph's constants, inputs and states; the fresh output buffers."""
+        addresses = [0] * self._count
+        for position, address in zip(self._arguments, arguments, strict=True):
+            addresses[position] = address  # an unused argument writes position -1, the fault record's, which is unused
+        made: list[Any] = []
+        device = self._device
+        arena = None
+        try:
+            for position, nbytes in self._outputs:
+                buffer = device.allocate(nbytes)
+                made.append(buffer)
+                addresses[position] = buffer.address
+            if self._arena:
+                arena = device.allocate(self._arena)
+                addresses[-2] = arena.address
+            with self._lock:
+                device.replay_addresses(self._recording, addresses)
+        except BaseException:
+            for buffer in made:
+                device.free(buffer)
+            raise
+        finally:
+            if arena is not None:
+                device.free(arena)
+        return made
+
+
 _CLEAR = np.zeros(FAULT_WORDS, np.int32)
 
 
@@ -224,8 +294,9 @@ class Call:
         self.executable = Executable(program, device)
         self._run = Run(self.executable, [None] * self.executable.positions.count)
         slots = self.executable.bound_slots()
-        self._outputs = [index for index, slot in enumerate(slots) if slot.role == "output"]
-        self._sizes = [slots[index].nbytes for index in self._outputs]
+        self._short: AddressCall | None = None
+        self.outputs = [index for index, slot in enumerate(slots) if slot.role == "output"]
+        self.sizes = [slots[index].nbytes for index in self.outputs]
         self._order = [index for index, slot in enumerate(slots) if slot.role != "output"]
         arguments = {(slot.role, slot.name): index for index, slot in enumerate(slots) if slot.role != "output"}
         graph = program.graph
@@ -233,9 +304,9 @@ class Call:
         def place(role: Role, name: str) -> int:
             return arguments.get((role, name), -1)
 
-        self._arguments = [place("constant", variable.name) for variable in graph.constants]
-        self._arguments += [place("input", variable.name) for variable in graph.inputs]
-        self._arguments += [place("state", variable.name) for variable in graph.states]
+        self.arguments = [place("constant", variable.name) for variable in graph.constants]
+        self.arguments += [place("input", variable.name) for variable in graph.inputs]
+        self.arguments += [place("state", variable.name) for variable in graph.states]
 
     def __call__(self, arguments: Sequence[BufferView]) -> tuple[list[Buffer], FaultCheck | None]:
         """Run once.
@@ -248,11 +319,11 @@ class Call:
         program = self.executable.program
         with contextlib.ExitStack() as failed:
             bindings: list[Any] = [None] * self.executable.positions.count
-            for position, view in zip(self._arguments, arguments, strict=True):
+            for position, view in zip(self.arguments, arguments, strict=True):
                 if position >= 0:
                     bindings[position] = view
             made: list[Buffer] = []
-            for position, nbytes in zip(self._outputs, self._sizes, strict=True):
+            for position, nbytes in zip(self.outputs, self.sizes, strict=True):
                 buffer = device.allocate(nbytes)
                 failed.callback(device.free, buffer)
                 made.append(buffer)
@@ -267,6 +338,12 @@ class Call:
                 device.free(arena)
             failed.pop_all()
         return made, check
+
+    def by_address(self) -> AddressCall | None:
+        """The same call on plain addresses, once it has run: for one recording that cannot fault, on such devices."""
+        if self._short is None:
+            self._short = AddressCall.of(self, self._run)
+        return self._short
 
     def _fault_record(self, bindings: list[Any], failed: contextlib.ExitStack) -> FaultCheck | None:
         if not self.executable.may_fault:
@@ -283,5 +360,5 @@ class Call:
     @property
     def output_buffers(self) -> tuple[int, ...]:
         """For each output of the graph, which of the fresh buffers holds it."""
-        place = {position: number for number, position in enumerate(self._outputs)}
+        place = {position: number for number, position in enumerate(self.outputs)}
         return tuple(place[self.executable.positions.bound[slot]] for slot in self.executable.program.outputs)

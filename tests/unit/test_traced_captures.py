@@ -178,3 +178,40 @@ def test_explain_names_captures_and_retraces() -> None:
     text = str(f.explain(ones()))
     assert "capture MODULE_WEIGHT" in text
     assert "'x': f32[3] became f32[2,3]" in text
+
+
+def test_the_short_way_of_a_call_sees_every_change(device: poot.Device) -> None:
+    """A second identical call goes straight to the recorded launches; nothing may be missed by that."""
+    gain, bias = 2.0, ones()
+
+    def scale(x: Any, factor: float = 1.0) -> Any:
+        return x * gain * factor
+
+    f = poot.trace(lambda x: scale(x) + bias)
+
+    def check(x: Any, expected: float) -> None:
+        with device:
+            for _ in range(3):
+                result = f(x)
+                assert result.device == device.name
+                assert same(result, np.full(3, expected, np.float32))
+
+    check(ones(), 3.0)
+    gain = 3.0
+    check(ones(), 4.0)
+    bias[:] = 2.0
+    check(ones(), 5.0)
+    bias = ones() * 3
+    check(ones(), 6.0)
+    check(np.ones(6, np.float32)[::2], 6.0)
+    check(np.ones(13, np.uint8)[1:].view(np.float32) * 0 + 1, 6.0)
+    unaligned = np.zeros(13, np.uint8)[1:].view(np.float32)
+    check(unaligned, 3.0)
+    check(ones().astype(">f4"), 6.0)
+    check(poot.asarray(ones(), device=device), 6.0)
+    scale.__defaults__ = (10.0,)
+    check(ones(), 33.0)
+    scale.__code__ = (lambda x, factor=1.0: x - gain).__code__
+    check(ones(), 1.0)
+    assert f(np.ones(3, np.float64)).dtype == np.float64
+    assert f(np.ones((2, 3), np.float32)).shape == (2, 3)

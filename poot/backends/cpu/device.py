@@ -16,6 +16,7 @@ import numpy as np
 
 from poot.backends.cpu import language as _language  # registers the native language
 from poot.backends.cpu.allocator import Allocator, Block
+from poot.backends.cpu.direct import DirectLaunch
 from poot.backends.cpu.jit import LoadedObject, compile_object, load_object
 from poot.backends.cpu.launches import Launch, LaunchList
 from poot.backends.cpu.pool import Pool
@@ -203,6 +204,24 @@ class CpuDevice:
         words = recording.launches.words
         for view, places in zip(bindings, recording.patches, strict=True):
             address = _address(view)
+            for word, offset in places:
+                words[word] = address + offset
+        self.pool.run(recording.launches.address, recording.launches.count)
+
+    # --- single launches on the host's own memory ---
+
+    def address(self, view: BufferView) -> int:
+        return _address(view)
+
+    def direct(self, step: LaunchSpec) -> DirectLaunch:
+        plain = tuple(0 if isinstance(item, tuple) else item for item in self._arguments(step, -1))
+        return DirectLaunch(self._launch(step, plain), step.loaded.compiled.slots, self.pool.run)
+
+    def replay_addresses(self, recording: Recording, addresses: Sequence[int]) -> None:
+        """`replay` with plain addresses for the rebindable positions."""
+        assert isinstance(recording, NativeRecording)
+        words = recording.launches.words
+        for address, places in zip(addresses, recording.patches, strict=True):
             for word, offset in places:
                 words[word] = address + offset
         self.pool.run(recording.launches.address, recording.launches.count)
