@@ -213,6 +213,11 @@ class Generator:
         else:
             self.while_(uniform, same, small)
             return
+        if r.random() < 0.2:
+            # Threads step through a range together.
+            step = r.choice([1, 2, 16, 32])
+            start = k.cast(k.index(r.choice(["thread", "local"]), 0), i32)
+            stop, same = k.op("and", self.expr(i32, 1, True), k.const(127, i32)), False
         diverged = self.diverged
         with k.for_(start, stop, step) as var:
             self.loops.append(var.name)

@@ -144,6 +144,8 @@ def _narrow(e: Emitter, types: dict[DType, str], x: str, source: DType, to: DTyp
 def _to_bf16(e: Emitter, types: dict[DType, str], x: str) -> str:
     """Add just under half a unit, or half for an odd number, and drop the low bits; NaN becomes a quiet one."""
     f, word, t = types[f32], types[u32], types[bf16]
+    if e.direct:
+        return e.emit(f"bitcast bfloat {e.emit(f'fptrunc {f} {x} to bfloat')} to {t}")
     bits = e.emit(f"bitcast {f} {x} to {word}")
     upper = e.emit(f"lshr {word} {bits}, {every(word, 16)}")
     odd = e.emit(f"and {word} {upper}, {every(word, 1)}")

@@ -109,6 +109,8 @@ class Emitter:
     def __init__(self, lanes: int, *, contract: bool) -> None:
         self.lanes = lanes
         self.contract = contract
+        #: Whether the target has min and max that propagate NaN, and conversions to bfloat, in single instructions.
+        self.direct = False
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.mask: str | None = None

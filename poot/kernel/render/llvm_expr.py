@@ -132,9 +132,8 @@ class Expressions:
         bounds = self.faults.bounds(array, indices) if expr.checked else None
         if bounds is None:
             return load(e, array, address(e, array, indices), e.mask)
-        failed, bad = self.faults.outside(bounds)
         rare, usual, joined = e.name("outside"), e.name("inside"), e.name("loaded")
-        e.branch(bad, rare, usual, rare=True)
+        e.branch(bounds.bad, rare, usual, rare=True)
         e.label(usual)
         with e.scope():
             value = load(e, array, address(e, array, indices, spread=bounds.vector), e.mask)
@@ -142,11 +141,11 @@ class Expressions:
             e.jump(joined)
         e.label(rare)
         with e.scope():
-            self.faults.report(expr, failed, indices, array.extents)
+            self.faults.report(expr, self.faults.failed(bounds), indices, array.extents)
             rest = zero(t)
             if bounds.vector:
                 where = address(e, array, indices, spread=True)
-                rest = load(e, array, where, e.both(e.mask, bounds.inside)).text
+                rest = load(e, array, where, e.both(e.mask, self.faults.inside(bounds))).text
             rare_end = e.block
         e.label(joined)
         return Value(e.emit(f"phi {t} [ {value.text}, %{usual_end} ], [ {rest}, %{rare_end} ]"), expr.dtype, value.form)
@@ -159,19 +158,18 @@ class Expressions:
         if bounds is None:
             store(e, array, address(e, array, indices), value, e.mask)
             return
-        failed, bad = self.faults.outside(bounds)
         rare, usual, joined = e.name("outside"), e.name("inside"), e.name("stored")
-        e.branch(bad, rare, usual, rare=True)
+        e.branch(bounds.bad, rare, usual, rare=True)
         e.label(usual)
         with e.scope():
             store(e, array, address(e, array, indices, spread=bounds.vector), value, e.mask)
             e.jump(joined)
         e.label(rare)
         with e.scope():
-            self.faults.report(stmt, failed, indices, array.extents)
+            self.faults.report(stmt, self.faults.failed(bounds), indices, array.extents)
             if bounds.vector:
                 where = address(e, array, indices, spread=True)
-                store(e, array, where, value, e.both(e.mask, bounds.inside))
+                store(e, array, where, value, e.both(e.mask, self.faults.inside(bounds)))
         e.label(joined)
 
     def atomic(self, stmt: Atomic, form: LaneForm) -> None:
@@ -185,15 +183,15 @@ class Expressions:
         if bounds is not None:
             if cell is not None:
                 self.write(cell, constant(0 if array.dtype.is_integer else 0.0, array.dtype))
-            failed, bad = self.faults.outside(bounds)
+            if bounds.vector:
+                mask = e.both(mask, self.faults.inside(bounds))
             rare, usual, joined = e.name("outside"), e.name("inside"), e.name("done")
-            e.branch(bad, rare, usual, rare=True)
+            e.branch(bounds.bad, rare, usual, rare=True)
             e.label(rare)
             with e.scope():
-                self.faults.report(stmt, failed, indices, array.extents)
+                self.faults.report(stmt, self.faults.failed(bounds), indices, array.extents)
             e.jump(usual if bounds.vector else joined)
             e.label(usual)
-            mask = e.both(mask, bounds.inside) if bounds.vector else mask
         with e.scope():
             old = atomic(e, stmt, array, address(e, array, indices), value, expected, mask)
             if cell is not None:

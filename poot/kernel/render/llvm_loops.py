@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from poot.kernel.ir import Break, Continue, For, Return, Stmt, While
+from poot.kernel.ir import Break, Continue, For, Return, Stmt, While, walk
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, every
 from poot.kernel.render.llvm_expr import Expressions
 from poot.kernel.uniform import Affine, LaneForm, Uniformity
+
+#: Nodes of a loop's body that may stand twice: without masks, and with them for the last turns.
+_COPIED = 400
 
 
 @dataclass(slots=True)
@@ -112,8 +115,7 @@ class LoopFlow(ABC):
     def _counted_for(self, stmt: For, loop: Loop, start: Value, stop: Value) -> None:
         """All lanes make the same number of turns, unless they leave by an exit of their own."""
         e = self.e
-        t, signed = REGISTER[start.dtype], start.dtype.kind == "int"
-        inside = ("s" if signed else "u") + ("lt" if stmt.step > 0 else "gt")
+        t, signed, inside = REGISTER[start.dtype], start.dtype.kind == "int", _inside(stmt, start)
         body, counter, following = e.name("body"), f"%{e.name('i')}", f"%{e.name('n')}"
         first, last = self.values.scalar(start), self.values.scalar(stop)
         limit = _limit(e, t, last, stmt.step, signed)
@@ -136,30 +138,83 @@ class LoopFlow(ABC):
     def _masked_for(self, stmt: For, loop: Loop, start: Value, stop: Value) -> None:
         """Lanes go on while their own counter is inside."""
         e = self.e
-        dtype, signed = start.dtype, start.dtype.kind == "int"
+        if self._mostly_full(stmt, loop, start, stop):
+            self._full_turns(stmt, loop, start, stop)
+            return
+        entering = e.emit(f"icmp {_inside(stmt, start)} {e.register[start.dtype]} {e.vector(start)}, {e.vector(stop)}")
+        self._masked_turns(stmt, loop, start, stop, start.text, e.both(e.mask, entering) or entering)
+
+    def _masked_turns(self, stmt: For, loop: Loop, start: Value, stop: Value, first: str, entering: str) -> None:
+        """Turns from `first` on, for the lanes of `entering`, each as long as its counter is inside."""
+        e, dtype, form = self.e, start.dtype, _counter_form(stmt, start)
         t = e.register[dtype]
-        inside = ("s" if signed else "u") + ("lt" if stmt.step > 0 else "gt")
-        form = _counter_form(stmt, start)
         own = t if form is None else REGISTER[dtype]
         body, counter, following = e.name("body"), f"%{e.name('i')}", f"%{e.name('n')}"
-        limit = _limit(e, t, e.vector(stop), stmt.step, signed)
-        entering = e.both(e.mask, e.emit(f"icmp {inside} {t} {e.vector(start)}, {e.vector(stop)}")) or ""
+        limit = _limit(e, t, e.vector(stop), stmt.step, dtype.kind == "int")
         e.do(f"store {e.mask_type} {entering}, ptr {loop.live}")
         e.branch(e.any(entering), body, loop.exit)
         entered = e.block
         e.label(body)
         with e.scope():
-            e.do(f"{counter} = phi {own} [ {start.text}, %{entered} ], [ {following}, %{loop.latch} ]")
+            e.do(f"{counter} = phi {own} [ {first}, %{entered} ], [ {following}, %{loop.latch} ]")
             value = Value(counter, dtype, form)
-            self.values.locals[stmt.var] = value
+            # The first lane is the last to leave where later lanes are ahead of it.
+            ahead = form is not None and form.stride >= 0 and stmt.step > 0
+            self.values.locals[stmt.var] = _counter(stmt, counter, start, stop) if ahead else value
             e.mask = e.emit(f"load {e.mask_type}, ptr {loop.live}")
             self._turn(loop, stmt.body)
             left = e.emit(f"load {e.mask_type}, ptr {loop.live}")
-            going = e.emit(f"icmp {inside} {t} {e.vector(value)}, {limit}")
+            going = e.emit(f"icmp {_inside(stmt, start)} {t} {e.vector(value)}, {limit}")
             left = e.emit(f"and {e.mask_type} {left}, {going}")
             e.do(f"store {e.mask_type} {left}, ptr {loop.live}")
             e.do(f"{following} = add {own} {counter}, {every(own, stmt.step)}")
             e.branch(e.any(left), body, loop.exit)
+
+    def _mostly_full(self, stmt: For, loop: Loop, start: Value, stop: Value) -> bool:
+        """Whether all lanes take most turns together: they step through a range that is the same for all."""
+        return (
+            self.e.mask is None
+            and loop.turn is None
+            and start.form is not None
+            and start.form.stride > 0
+            and stop.uniform
+            and stmt.step > 0
+            and len(walk(stmt.body)) <= _COPIED
+        )
+
+    def _full_turns(self, stmt: For, loop: Loop, start: Value, stop: Value) -> None:
+        """Turns without masks while the last lane is inside too, then masked ones for the rest."""
+        e, t, form = self.e, REGISTER[start.dtype], _counter_form(stmt, start)
+        assert form is not None
+        signed, inside, vector = start.dtype.kind == "int", _inside(stmt, start), e.register[start.dtype]
+        body, spill, short, rest = e.name("body"), e.name("spill"), e.name("short"), e.name("rest")
+        counter, following = f"%{e.name('i')}", f"%{e.name('n')}"
+        full = Loop(loop.exit, e.name("latch"), None, None)
+        end = _limit(e, t, stop.text, form.stride * (e.lanes - 1), signed)
+        limit = _limit(e, t, end, stmt.step, signed)
+        e.branch(e.emit(f"icmp {inside} {t} {start.text}, {end}"), body, short)
+        entered = e.block
+        e.label(body)
+        with e.scope():
+            e.do(f"{counter} = phi {t} [ {start.text}, %{entered} ], [ {following}, %{full.latch} ]")
+            self.values.locals[stmt.var] = _counter(stmt, counter, start, stop)
+            self._turn(full, stmt.body)
+            e.do(f"{following} = add {'nsw ' if signed else ''}{t} {counter}, {stmt.step}")
+            e.branch(e.emit(f"icmp {inside} {t} {counter}, {limit}"), body, spill)
+        e.label(spill)
+        with e.scope():
+            lasting = _limit(e, vector, e.vector(stop), stmt.step, signed)
+            some = e.emit(f"icmp {inside} {vector} {e.vector(Value(counter, start.dtype, form))}, {lasting}")
+            after = e.emit(f"add {t} {counter}, {stmt.step}")
+            e.jump(rest)
+        e.label(short)
+        with e.scope():
+            few = e.emit(f"icmp {inside} {vector} {e.vector(start)}, {e.vector(stop)}")
+            e.jump(rest)
+        e.label(rest)
+        entering = e.emit(f"phi {e.mask_type} [ {some}, %{spill} ], [ {few}, %{short} ]")
+        first = e.emit(f"phi {t} [ {after}, %{spill} ], [ {start.text}, %{short} ]")
+        self._masked_turns(stmt, loop, start, stop, first, entering)
 
     # --- exits ---
 
@@ -200,6 +255,11 @@ class LoopFlow(ABC):
                 left = e.emit(f"load {e.mask_type}, ptr {cell}")
                 left = e.emit(f"and {e.mask_type} {left}, {gone}")
                 e.do(f"store {e.mask_type} {left}, ptr {cell}")
+
+
+def _inside(stmt: For, start: Value) -> str:
+    """The comparison of a counter with its end."""
+    return ("s" if start.dtype.kind == "int" else "u") + ("lt" if stmt.step > 0 else "gt")
 
 
 def _limit(e: Emitter, t: str, stop: str, step: int, signed: bool) -> str:

@@ -125,7 +125,7 @@ def extreme(e: Emitter, name: str, dtype: DType, t: str, a: str, b: str) -> str:
     if not dtype.is_float:
         return e.intrinsic(("s" if dtype.kind == "int" else "u") + name, t, a, b)
     _require_wide(dtype, name)
-    if not (a.startswith("%") and b.startswith("%")):
+    if (e.direct and dtype is f32) or not (a.startswith("%") and b.startswith("%")):
         return e.intrinsic(f"{name}imum", t, a, b)
     return _extreme_of_floats(e, name, t, a, b)
 
