@@ -66,14 +66,23 @@ def span(space: Space, offset: int, steps: tuple[int, ...]) -> tuple[int, int]:
     return low, high
 
 
+def _within(value: Affine, offset: int, steps: tuple[int, ...], low: int, high: int) -> Value | None:
+    """A number of known range with the dtype of another, or None where it leaves that."""
+    least, greatest = _RANGES[value.dtype]
+    return None if low < least or high > greatest else Affine(value.space, offset, steps, low, high, value.dtype)
+
+
 def shifted(value: Affine, by: int) -> Value | None:
     """The number plus a constant."""
-    return affine(value.space, value.offset + by, value.steps, value.dtype)
+    return _within(value, value.offset + by, value.steps, value.low + by, value.high + by)
 
 
 def scaled(value: Affine, by: int) -> Value | None:
     """The number times a constant."""
-    return affine(value.space, value.offset * by, tuple(step * by for step in value.steps), value.dtype)
+    if not by:
+        return value.dtype.type(0)
+    low, high = (value.low * by, value.high * by) if by > 0 else (value.high * by, value.low * by)
+    return _within(value, value.offset * by, tuple([step * by for step in value.steps]), low, high)
 
 
 def added(a: Affine, b: Affine, sign: int) -> Value | None:
@@ -110,7 +119,7 @@ def binary(name: str, a: Value, b: Value) -> Value | None:
     if isinstance(a, Affine):
         if isinstance(b, Affine):
             return added(a, b, 1 if name == "add" else -1) if name in ("add", "sub") else _compared(name, a, b)
-        return None if b.ndim else _with_number(name, a, int(b))
+        return None if b.ndim else with_number(name, a, int(b))
     assert isinstance(b, Affine)
     if a.ndim:
         return None
@@ -118,14 +127,15 @@ def binary(name: str, a: Value, b: Value) -> Value | None:
     if name == "sub":
         steps = tuple(-step for step in b.steps)
         return affine(b.space, number - b.offset, steps, b.dtype)
-    return _with_number(_FLIPPED[name], b, number) if name in _FLIPPED else None
+    return with_number(_FLIPPED[name], b, number) if name in _FLIPPED else None
 
 
 _BOOLS: tuple[Any, Any] = (np.bool_(False), np.bool_(True))
 _FLIPPED = {"add": "add", "mul": "mul", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
-def _with_number(name: str, value: Affine, number: int) -> Value | None:
+def with_number(name: str, value: Affine, number: int) -> Value | None:
+    """The operation on an affine number and a constant, as `binary` gives it."""
     match name:
         case "add":
             return shifted(value, number)

@@ -73,11 +73,6 @@ class Frame:
         watch = self.watch
         self.arrays[name] = Memory(*layout) if watch is None else WatchedMemory(*layout).watched(watch, name, kind)
 
-    @property
-    def independent(self) -> bool:
-        """Whether the axes count threads, rather than groups and the threads in them."""
-        return "thread x" in self.space.fixed or "thread x" in self.space.names
-
     def number(self, kind: str, axis: int) -> Value:
         """A number of the launch for every lane."""
         key = kind, axis
@@ -90,6 +85,7 @@ class Frame:
         dtype = self.kernel.index_dtype.dtype
         size = self.kernel.workgroup[axis]
         name = AXES[axis]
+        whole = f"thread {name}" in self.space.fixed or f"thread {name}" in self.space.names
         match kind:
             case "group_size":
                 return dtype.type(size)
@@ -97,13 +93,13 @@ class Frame:
                 return dtype.type(self.groups[axis])
             case "threads":
                 return dtype.type(self.threads[axis])
-            case "thread" if self.independent:
+            case "thread" if whole:
                 return self._stepping(self.space.steps(f"thread {name}"))
             case "thread":
                 outer, inner = self.space.steps(f"group {name}", size), self.space.steps(f"local {name}")
                 steps = tuple(a + b for a, b in zip(outer[1], inner[1], strict=True))
                 return self._stepping((outer[0] + inner[0], steps))
-            case _ if self.independent:
+            case _ if whole:
                 return self._part(kind, self.number("thread", axis), size)
             case _:
                 return self._stepping(self.space.steps(f"{kind} {name}"))
@@ -114,7 +110,7 @@ class Frame:
         return value
 
     def _part(self, kind: str, thread: Value, size: int) -> Value:
-        """The group or local number of independent threads."""
+        """The group or local number, from the number of the thread."""
         parts = divided(thread, size) if isinstance(thread, Affine) else None
         if parts is not None:
             return parts[kind == "local"]

@@ -6,7 +6,9 @@ Expressions are evaluated for every lane of the chunk, and what an inactive lane
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,7 +45,9 @@ from poot.kernel.ir import (
     Store,
     Var,
     While,
+    operands,
     site_numbers,
+    walk,
 )
 from poot.kernel.scalar import converter, evaluator
 
@@ -54,6 +58,8 @@ class Translator:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.sites = site_numbers(kernel)
+        self.loops: list[_Loop] = []
+        self.hoisted = 0
 
     # --- expressions ---
 
@@ -66,7 +72,7 @@ class Translator:
                 name = expr.name
                 return lambda f: f.env[name]
             case Op():
-                return self.op(expr)
+                return self.hoist(expr) or self.op(expr)
             case Load():
                 return self.load(expr)
             case Cast():
@@ -86,6 +92,22 @@ class Translator:
             return lambda f: number(f.arrays[buffer].extents[axis])
         return lambda f: number(f.arrays[buffer].strides[axis])
 
+    def hoist(self, expr: Op) -> Evaluate | None:
+        """Integer arithmetic that no turn of a loop changes, evaluated once before the outermost such loop."""
+        if not self.loops or not expr.dtype.is_integer:
+            return None
+        names = _names(expr)
+        depth = next((d for d, loop in enumerate(self.loops) if names is not None and not names & loop.varying), None)
+        if depth is None:
+            return None
+        inner, self.loops = self.loops, self.loops[:depth]
+        value = self.op(expr)
+        self.loops = inner
+        name = f"%{self.hoisted}"
+        self.hoisted += 1
+        inner[depth].before.append((name, value))
+        return lambda f: f.env[name]
+
     def op(self, expr: Op) -> Evaluate:
         rule = evaluator(expr.name, expr.args[-1].dtype, expr.dtype)
         args = [self.expr(arg) for arg in expr.args]
@@ -97,6 +119,8 @@ class Translator:
                 return _affine_unary(rule, a)
             case [a]:
                 return lambda f: rule(as_array(a(f)))
+            case [a, _] if integers and isinstance(expr.args[1], Const):
+                return _affine_with_number(expr.name, rule, a, expr.args[1])
             case [a, b] if integers:
                 return _affine_binary(expr.name, rule, a, b)
             case [a, b]:
@@ -156,7 +180,9 @@ class Translator:
             case For():
                 return self.counted(stmt)
             case While():
-                return flow.while_(self.expr(stmt.condition), self.block(stmt.body), flow.leaves(stmt.body))
+                with self.loop(stmt) as before:
+                    turns = flow.while_(self.expr(stmt.condition), self.block(stmt.body), flow.leaves(stmt.body))
+                return _after(before, turns)
             case Assert():
                 return flow.assert_(self.expr(stmt.condition), self.sites[id(stmt)])
             case Alloc():
@@ -215,7 +241,8 @@ class Translator:
 
     def counted(self, stmt: For) -> Execute:
         start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), stmt.step
-        body, leaves, name = self.block(stmt.body), flow.leaves(stmt.body), stmt.var
+        with self.loop(stmt) as before:
+            body, leaves, name = self.block(stmt.body), flow.leaves(stmt.body), stmt.var
         number = stmt.start.dtype.dtype.type
 
         def run(f: Frame) -> None:
@@ -225,7 +252,64 @@ class Translator:
             else:
                 flow.varying_turns(f, name, as_array(first), as_array(last), step, body, leaves)
 
-        return run
+        return _after(before, run)
+
+    @contextmanager
+    def loop(self, stmt: For | While) -> Generator[list[tuple[str, Evaluate]]]:
+        """Translate the parts of a loop; yields what is to be evaluated before it."""
+        self.loops.append(_Loop(_given(stmt)))
+        yield self.loops[-1].before
+        self.loops.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop being translated: the locals that its turns give values, and what is evaluated before it."""
+
+    varying: frozenset[str]
+    before: list[tuple[str, Evaluate]] = field(default_factory=list[tuple[str, Evaluate]])
+
+
+def _given(loop: For | While) -> frozenset[str]:
+    names: set[str] = set()
+    for node in walk((loop,)):
+        match node:
+            case Let() | Assign():
+                names.add(node.name)
+            case For():
+                names.add(node.var)
+            case Atomic(result=str() as name):
+                names.add(name)
+            case _:
+                pass
+    return frozenset(names)
+
+
+def _names(expr: Expr) -> set[str] | None:
+    """The locals that an expression reads, or None where it reads memory."""
+    if isinstance(expr, (Load, Collective)):
+        return None
+    if isinstance(expr, Var):
+        return {expr.name}
+    names: set[str] = set()
+    for child in operands(expr):
+        found = _names(child)
+        if found is None:
+            return None
+        names |= found
+    return names
+
+
+def _after(before: list[tuple[str, Evaluate]], loop: Execute) -> Execute:
+    if not before:
+        return loop
+
+    def run(f: Frame) -> None:
+        for name, value in before:
+            f.env[name] = value(f)
+        loop(f)
+
+    return run
 
 
 # --- operations -----------------------------------------------------------------------------------------------------
@@ -261,5 +345,18 @@ def _affine_binary(name: str, rule: Callable[..., Array], a: Evaluate, b: Evalua
                 return result
             return rule(as_array(x), as_array(y))
         return rule(x, y)
+
+    return run
+
+
+def _affine_with_number(name: str, rule: Callable[..., Array], a: Evaluate, const: Const) -> Evaluate:
+    number, value = int(const.value), const.dtype.dtype.type(const.value)
+
+    def run(f: Frame) -> Value:
+        x = a(f)
+        if isinstance(x, Affine):
+            result = affine.with_number(name, x, number)
+            return rule(x.array(), value) if result is None else result
+        return rule(x, value)
 
     return run

@@ -16,7 +16,7 @@ from poot.kernel.interpret.frame import AXES, Faults, Frame
 from poot.kernel.interpret.lanes import Translator
 from poot.kernel.interpret.races import Watch
 from poot.kernel.interpret.space import Array, Space
-from poot.kernel.ir import Alloc, Barrier, BufferParam, Collective, Kernel, Slot, argument_slots, walk
+from poot.kernel.ir import Alloc, Barrier, BufferParam, Collective, Index, Kernel, Slot, argument_slots, walk
 
 #: Lanes that run at once, unless one work-group has more.
 CHUNK = 1 << 16
@@ -109,6 +109,8 @@ class Interpreter:
         self.kernel = kernel
         self._body = Translator(kernel).block(kernel.body)
         self._slots = [slot for slot in argument_slots(kernel) if slot.kind in BOUND_SLOTS]
+        numbers = [node for node in walk(kernel.body) if isinstance(node, Index)]
+        self._split = {n.axis for n in numbers if n.kind in ("group", "local") and kernel.workgroup[n.axis] > 1}
         self._together = any(
             isinstance(node, (Barrier, Collective)) or (isinstance(node, Alloc) and node.space == "shared")
             for node in walk(kernel.body)
@@ -211,16 +213,26 @@ class Interpreter:
     # --- chunks ---
 
     def _chunks(self, groups: Triple, threads: Triple) -> Iterator[dict[str, tuple[int, int]]]:
-        """The axes of each chunk, as `Space.of` takes them."""
-        if not self._together:
-            for box in _boxes(threads, CHUNK):
-                yield {f"thread {AXES[axis]}": box[axis] for axis in (2, 1, 0)}
-            return
+        """The axes of each chunk, outermost first, as `Space.of` takes them.
+
+        Groups whose threads act together stand outside all of their threads.  Independent threads are counted by group
+        and local number where the kernel asks for those, if all groups are whole, and by thread number elsewhere.
+        """
         sizes = self.kernel.workgroup
-        whole = tuple(count // size for count, size in zip(threads, sizes, strict=True))
-        for box in _boxes((whole[0], whole[1], whole[2]), max(1, CHUNK // math.prod(sizes))):
-            axes = {f"group {AXES[axis]}": box[axis] for axis in (2, 1, 0)}
-            yield axes | {f"local {AXES[axis]}": (0, sizes[axis]) for axis in (2, 1, 0)}
+        split = [self._together or (a in self._split and threads[a] % sizes[a] == 0) for a in range(3)]
+        units = [size if apart else 1 for size, apart in zip(sizes, split, strict=True)]
+        x, y, z = (count // unit for count, unit in zip(threads, units, strict=True))
+        for box in _boxes((x, y, z), max(1, CHUNK // math.prod(units))):
+            outer = {f"{'group' if split[a] else 'thread'} {AXES[a]}": box[a] for a in (2, 1, 0)}
+            inner = {f"local {AXES[a]}": (0, units[a]) for a in (2, 1, 0) if split[a]}
+            axes = outer | inner
+            yield axes if self._together else dict(sorted(axes.items(), key=_by_thread))
+
+
+def _by_thread(axis: tuple[str, tuple[int, int]]) -> tuple[int, bool]:
+    """The order of array axes for independent threads: by axis of the grid from z to x, groups outside locals."""
+    kind, _, name = axis[0].partition(" ")
+    return -AXES.index(name), kind == "local"
 
 
 def _boxes(counts: Triple, limit: int) -> Iterator[tuple[tuple[int, int], ...]]:

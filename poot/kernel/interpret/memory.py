@@ -63,7 +63,8 @@ class Memory:
         self.strides = strides
         self.space = space
         self.offset = offset
-        self.steps = (0,) * len(space.shape) if steps is None else steps
+        self.steps: tuple[int, ...] = (0,) * len(space.shape) if steps is None else steps
+        self.spread = any(self.steps)
         self.raw = storage.view(np.uint8)
         self.dtype = storage.dtype
         self.zero = storage.dtype.type(0)
@@ -72,18 +73,20 @@ class Memory:
 
     def locate(self, frame: Frame, indices: Sequence[Value], access: Access) -> Strided | Scattered:
         """The elements that the lanes name."""
-        offset, steps = self.offset, self.steps
+        offset = self.offset
+        steps = self.steps if self.spread else None
         for index, extent, stride in zip(indices, self.extents, self.strides, strict=True):
             if isinstance(index, Affine):
                 if index.low < 0 or index.high >= extent:
                     return self.elements(frame, indices, access)
                 offset += index.offset * stride
-                steps = tuple([a + b * stride for a, b in zip(steps, index.steps, strict=True)])
+                part = index.steps if stride == 1 else tuple([step * stride for step in index.steps])
+                steps = part if steps is None else tuple([a + b for a, b in zip(steps, part, strict=True)])
             else:
                 if index.ndim or not 0 <= (number := int(index)) < extent:
                     return self.elements(frame, indices, access)
                 offset += number * stride
-        return Strided(offset, steps)
+        return Strided(offset, self.steps if steps is None else steps)
 
     def elements(self, frame: Frame, indices: Sequence[Value], access: Access) -> Scattered:
         """The elements of indices of any form, after the bounds check."""

@@ -1,8 +1,8 @@
 """The lanes of one chunk of a launch, and masks over them.
 
-Every launch number lives on an array axis of its own: (thread z, y, x) where threads are independent, (group z, y, x,
-local z, y, x) where a work-group acts together; axes of one element are dropped.  A value is a NumPy array that
-broadcasts over these axes, so that what is the same for a row, a group or all lanes is computed once.
+Every launch number lives on an array axis of its own: threads, or groups and the threads in them, from z to x; axes of
+one element are dropped.  A value is a NumPy array that broadcasts over these axes, so that what is the same for a row,
+a group or all lanes is computed once.
 """
 
 from __future__ import annotations
