@@ -31,7 +31,7 @@ def call_key(args: tuple[Any, ...]) -> Hashable | None:
     """The dtypes and shapes of positional arrays, or None where an argument is anything else."""
     key: list[Hashable] = []
     for value in args:
-        kind: Any = type(value)
+        kind = cast("type[object]", type(value))
         if kind is np.ndarray:
             key.append(value.dtype)
             key.append(value.shape)
