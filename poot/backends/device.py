@@ -13,7 +13,7 @@ import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -174,6 +174,36 @@ class DeviceBackend(Protocol):
         ...
 
 
+# --- devices that share the host's memory -----------------------------------------------------------------------
+
+
+class DirectLaunch(Protocol):
+    """A launch that takes host addresses."""
+
+    def run(self, addresses: Sequence[int], numbers: Sequence[int | float] = ()) -> HostArray | None:
+        """Launch and wait; the fault record if something failed, else None.
+
+        `addresses` are those of the buffers' first elements, `numbers` the kernel's scalars, in the order of its
+        parameters; any number of threads may run at once.
+        """
+        ...
+
+
+@runtime_checkable
+class InPlace(Protocol):
+    """What a device offers besides, where kernels can work on the host's memory itself, strided arrays included."""
+
+    def address(self, view: BufferView) -> int:
+        """The host address of a view."""
+        ...
+
+    def direct(self, step: LaunchSpec) -> DirectLaunch:
+        """Prepare one launch; its `buffers`, and the values among `scalars` that stand for scalar parameters, are
+        given anew at each run.
+        """
+        ...
+
+
 # --- the registry ---------------------------------------------------------------------------------------------------
 
 Factory: TypeAlias = Callable[[int], DeviceBackend]  # the ordinal after the colon: "cuda:1"
@@ -182,6 +212,7 @@ Factory: TypeAlias = Callable[[int], DeviceBackend]  # the ordinal after the col
 _BUILTIN: dict[str, str] = {
     "cpu": "poot.backends.cpu.device",
     "interpret": "poot.backends.interpret",
+    "opencl": "poot.backends.opencl",
 }
 _factories: dict[str, Factory] = {}
 _devices: dict[str, DeviceBackend] = {}

@@ -1,0 +1,440 @@
+"""OpenCL devices: programs in OpenCL C 1.2, prepared kernels with their arguments set, one in-order queue.
+
+On CPU devices buffers lie over host memory, which NumPy shares without a copy.  `opencl:1` is the second device;
+POOT_OPENCL_DEVICE names a part of a device's or platform's name to choose among several.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from poot.backends.device import (
+    Buffer,
+    BufferView,
+    CopySpec,
+    HostArray,
+    LaunchSpec,
+    RecordedStep,
+    Recording,
+    launch_arguments,
+)
+from poot.backends.spares import Spares, size_class
+from poot.backends.toolchain import CompiledKernel, Rendered, register_language
+from poot.dtypes import ALL, bool_, f64
+from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError
+from poot.kernel.ir import FAULT_WORDS, Kernel
+from poot.kernel.render.opencl import kernel_arguments, render
+from poot.kernel.render.threads import ThreadsSource
+from poot.target import Target
+
+try:
+    import pyopencl as cl
+except ImportError as error:
+    raise DeviceUnavailableError(
+        device="opencl", message=str(error), remedy="pip install 'poot[opencl]' brings pyopencl."
+    ) from error
+
+_SPARE_BYTES = 1 << 30
+_PROGRAMS = 512
+_ALIGN = 64
+
+
+def compile_opencl(kernel: Kernel, target: Target, contract: bool) -> Rendered:
+    """The text of a prepared kernel; devices build it when they load it."""
+    source = render(kernel, target, contract=contract)
+    return Rendered(source, source.entry, source.text, (("shared_bytes", source.shared_bytes),))
+
+
+register_language("opencl", compile_opencl)
+
+
+@dataclass(slots=True, eq=False)
+class ClBuffer:
+    """A buffer; `host` is the memory itself where the device works on host memory.
+
+    `shared` says that the host has been given a view of the memory, which therefore is not used again for others.
+    """
+
+    memory: Any
+    nbytes: int
+    size: int
+    host: HostArray | None = field(repr=False)
+    shared: bool = False
+    freed: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClKernel:
+    """A kernel built for the device."""
+
+    compiled: CompiledKernel
+    program: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    """A buffer argument that is bound anew at each replay: argument number, binding number, byte offset, item size."""
+
+    argument: int
+    binding: int
+    offset: int
+    itemsize: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Launch:
+    kernel: Any
+    total: tuple[int, int, int]
+    local: tuple[int, int, int]
+    patches: tuple[_Patch, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClRecording:
+    """Prepared launches and copies; `views` are kept, since OpenCL kernels do not keep the buffers that they use."""
+
+    steps: tuple[_Launch | CopySpec, ...]
+    views: tuple[BufferView | None, ...]
+    rebindable: tuple[int, ...]
+
+
+class OpenCLDevice:
+    """One OpenCL device."""
+
+    def __init__(self, name: str, device: Any) -> None:
+        self.name = name
+        self._device = device
+        self._context = cl.Context([device])
+        self._queue = cl.CommandQueue(self._context, device)
+        self._on_host = bool(device.type & cl.device_type.CPU)
+        self._spares: Spares[ClBuffer] = Spares(_SPARE_BYTES)
+        self._programs: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._busy = False
+        self.target = _target(device)
+        self._options = ["-cl-std=CL1.2"]
+        if self.target.has("correct_division"):
+            self._options.append("-cl-fp32-correctly-rounded-divide-sqrt")
+        self._no_fault = BufferView(self.allocate(4 * FAULT_WORDS))
+
+    @contextlib.contextmanager
+    def _using(self, what: str) -> Iterator[None]:
+        """Hold the device; errors of OpenCL become DeviceErrors."""
+        if os.getpid() != self._process:
+            raise DeviceError(
+                device=self.name,
+                message="the device was opened by the parent of this process, and does not survive a fork",
+                remedy='open devices after the fork, or start processes with multiprocessing\'s "spawn".',
+            )
+        with self._lock:
+            try:
+                yield
+            except cl.Error as error:
+                raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+
+    # --- memory ---
+
+    def allocate(self, nbytes: int) -> ClBuffer:
+        size = size_class(nbytes)
+        with self._using("allocation"):
+            kept = self._spares.take(size)
+            if kept is not None:
+                kept.nbytes, kept.freed = nbytes, False
+                return kept
+            if size > self._device.max_mem_alloc_size:
+                limit = self._device.max_mem_alloc_size
+                raise AllocationError(nbytes=nbytes, device=self.name, message=f"the largest buffer has {limit} bytes")
+            try:
+                if not self._on_host:
+                    return ClBuffer(cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size), nbytes, size, None)
+                host = _aligned(size)
+                return ClBuffer(self._over(host, True), nbytes, size, host)
+            except (cl.MemoryError, MemoryError) as error:
+                raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
+
+    def _over(self, host: HostArray, writable: bool) -> Any:
+        access = cl.mem_flags.READ_WRITE if writable else cl.mem_flags.READ_ONLY
+        return cl.Buffer(self._context, access | cl.mem_flags.USE_HOST_PTR, hostbuf=host)
+
+    def free(self, buffer: Buffer) -> None:
+        assert isinstance(buffer, ClBuffer)
+        with self._using("free"):
+            if buffer.size and not buffer.shared and not buffer.freed:
+                buffer.freed = True
+                self._spares.give(buffer.size, buffer)
+
+    def write(self, view: BufferView, array: HostArray) -> None:
+        if array.nbytes:
+            with self._using("write"):
+                memory = self._memory(view, array.nbytes)
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+                if memory is not None:
+                    memory[...] = data
+                else:
+                    cl.enqueue_copy(self._queue, _buffer(view).memory, data, dst_offset=view.offset, is_blocking=True)
+
+    def read(self, view: BufferView, out: HostArray) -> None:
+        if out.nbytes:
+            with self._using("read"):
+                memory = self._memory(view, out.nbytes)
+                data = out.reshape(-1).view(np.uint8)
+                if memory is not None:
+                    data[...] = memory
+                else:
+                    cl.enqueue_copy(self._queue, data, _buffer(view).memory, src_offset=view.offset, is_blocking=True)
+
+    def _memory(self, view: BufferView, nbytes: int) -> HostArray | None:
+        """Host memory of a buffer once the work on it is done."""
+        host = _buffer(view).host
+        if host is None:
+            return None
+        self._finish()
+        return host[view.offset : view.offset + nbytes]
+
+    def copy(self, source: BufferView, target: BufferView, nbytes: int) -> None:
+        with self._using("copy"):
+            self._enqueue_copy(source, target, nbytes)
+
+    def _enqueue_copy(self, source: BufferView, target: BufferView, nbytes: int) -> None:
+        if nbytes:
+            cl.enqueue_copy(
+                self._queue,
+                _buffer(target).memory,
+                _buffer(source).memory,
+                byte_count=nbytes,
+                src_offset=source.offset,
+                dst_offset=target.offset,
+            )
+            self._busy = True
+
+    def host_view(self, view: BufferView, nbytes: int) -> HostArray | None:
+        with self._using("read"):
+            memory = self._memory(view, nbytes)
+            if memory is not None:
+                _buffer(view).shared = True
+            return memory
+
+    def import_host(self, array: HostArray) -> ClBuffer | None:
+        if not self._on_host or not array.nbytes or array.ctypes.data % array.itemsize:
+            return None
+        with self._using("allocation"):
+            flat = array.reshape(-1).view(np.uint8)
+            return ClBuffer(self._over(flat, bool(flat.flags.writeable)), flat.nbytes, 0, flat, True)
+
+    def synchronize(self) -> None:
+        with self._using("synchronize"):
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._busy:
+            self._queue.finish()
+            self._busy = False
+
+    # --- kernels ---
+
+    def load(self, compiled: CompiledKernel) -> ClKernel:
+        source = compiled.artifact
+        assert isinstance(source, ThreadsSource)
+        with self._using("load"):
+            program = self._programs.get(source.text)
+            if program is None:
+                program = self._programs[source.text] = self._build(compiled, source)
+                if len(self._programs) > _PROGRAMS:
+                    self._programs.popitem(last=False)
+            self._programs.move_to_end(source.text)
+            return ClKernel(compiled, program)
+
+    def _build(self, compiled: CompiledKernel, source: ThreadsSource) -> Any:
+        # The wrapper cl.Program.build warns of every compiler that has something to say; this is the call below it.
+        program = cl._cl._Program(self._context, source.text)  # pyright: ignore[reportPrivateImportUsage]
+        try:
+            program._build(options=" ".join(self._options).encode(), devices=[self._device])
+        except cl.Error as error:
+            log = "\n".join(text for _, text in program._get_build_logs() if text).strip()
+            raise CompileError(
+                what=f"kernel {compiled.kernel.name}",
+                target=self.target,
+                message=log or str(error),
+                where=compiled.kernel.where,
+            ) from error
+        return cl.Program(program)
+
+    def record(
+        self,
+        steps: Sequence[RecordedStep],
+        views: Sequence[BufferView | None],
+        rebindable: Sequence[int],
+        bindings: Sequence[BufferView],
+        fault: int = -1,
+    ) -> ClRecording:
+        with self._using("record"):
+            prepared = [
+                step if isinstance(step, CopySpec) else self._prepare(step, views, rebindable, fault)
+                for step in steps
+                if isinstance(step, CopySpec) or 0 not in step.groups
+            ]
+        recording = ClRecording(tuple(prepared), tuple(views), tuple(rebindable))
+        self.replay(recording, bindings)
+        return recording
+
+    def _prepare(
+        self, launch: LaunchSpec, views: Sequence[BufferView | None], rebindable: Sequence[int], fault: int
+    ) -> _Launch:
+        loaded = launch.loaded
+        assert isinstance(loaded, ClKernel)
+        compiled = loaded.compiled
+        kernel = cl.Kernel(loaded.program, compiled.entry)
+        values = {slot: (value, offset) for slot, value, offset in launch_arguments(launch)}
+        patches: list[_Patch] = []
+        for number, (slot, what) in enumerate(kernel_arguments(compiled.kernel, faults=bool(compiled.sites))):
+            value, offset = values[slot]
+            if slot.kind not in ("buffer", "fault"):
+                kernel.set_arg(number, _scalar(value, slot.dtype))
+            elif what == "pointer":
+                position = fault if slot.kind == "fault" else int(value)
+                view = self._no_fault if position < 0 else views[position]
+                if view is None:
+                    patches.append(_Patch(number, rebindable.index(position), offset, slot.dtype.itemsize))
+                else:
+                    _set_buffer(kernel, number, view, offset, slot.dtype.itemsize)
+        local = compiled.kernel.workgroup
+        x, y, z = (count * size for count, size in zip(launch.groups, local, strict=True))
+        return _Launch(kernel, (x, y, z), local, tuple(patches))
+
+    def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
+        with self._using("launch"):
+            self._replay(recording, bindings, self._queue)
+
+    def _replay(self, recording: Recording, bindings: Sequence[BufferView], queue: Any) -> list[Any]:
+        assert isinstance(recording, ClRecording)
+        events: list[Any] = []
+        self._busy = True
+        for step in recording.steps:
+            if isinstance(step, CopySpec):
+                source = _at(recording, bindings, step.source, step.source_offset)
+                target = _at(recording, bindings, step.target, step.target_offset)
+                self._enqueue_copy(source, target, step.nbytes)
+                continue
+            for patch in step.patches:
+                _set_buffer(step.kernel, patch.argument, bindings[patch.binding], patch.offset, patch.itemsize)
+            events.append(cl.enqueue_nd_range_kernel(queue, step.kernel, step.total, step.local))
+        queue.flush()
+        return events
+
+    def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
+        times: list[float] = []
+        with self._using("measure"):
+            self._finish()
+            for _ in range(repeats):
+                start = time.perf_counter()
+                self._replay(recording, bindings, self._queue)
+                self._finish()
+                times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+
+def _aligned(size: int) -> HostArray:
+    memory = np.empty(size + _ALIGN, np.uint8)
+    start = -memory.ctypes.data % _ALIGN
+    return memory[start : start + size]
+
+
+def _buffer(view: BufferView) -> ClBuffer:
+    assert isinstance(view.buffer, ClBuffer)
+    return view.buffer
+
+
+def _set_buffer(kernel: Any, argument: int, view: BufferView, offset: int, itemsize: int) -> None:
+    """Set a pointer, and after it the number of the first element."""
+    kernel.set_arg(argument, _buffer(view).memory)
+    kernel.set_arg(argument + 1, np.uint64((view.offset + offset) // itemsize))
+
+
+def _at(recording: ClRecording, bindings: Sequence[BufferView], position: int, offset: int) -> BufferView:
+    view = recording.views[position]
+    if view is None:
+        view = bindings[recording.rebindable.index(position)]
+    return BufferView(view.buffer, view.offset + offset)
+
+
+def _scalar(value: int | float, dtype: Any) -> Any:
+    if dtype is bool_:
+        return np.uint8(bool(value))
+    scalar = dtype.dtype.type(value)
+    return scalar if dtype.is_integer or dtype.itemsize > 2 else scalar.view(np.uint16)
+
+
+# --- opening devices ------------------------------------------------------------------------------------------------
+
+
+def _target(device: Any) -> Target:
+    """What a device says of itself."""
+    extensions = set(device.extensions.split())
+    flags = cl.device_fp_config
+    features = {"i64"}
+    if "cl_khr_fp64" in extensions:
+        features.add("f64")
+    if {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= extensions:
+        features.add("int64_atomics")
+    if device.single_fp_config & flags.CORRECTLY_ROUNDED_DIVIDE_SQRT:
+        features.add("correct_division")
+    if device.single_fp_config & flags.DENORM:
+        features.add("subnormals")
+    limits = {
+        "workgroup_invocations": min(device.max_work_group_size, device.max_work_item_sizes[0]),
+        "workgroup_storage": device.local_mem_size,
+        # A buffer takes 16 bytes of arguments, and its extents and strides as much again.
+        "buffers": max(8, min(64, device.max_parameter_size // 32)),
+        "grid": 2**31 - 1,
+        "binding_bytes": device.max_mem_alloc_size,
+    }
+    dtypes = frozenset(ALL) if "f64" in features else frozenset(ALL) - {f64}
+    name = "".join(char if char.isalnum() else "-" for char in device.name.lower()).strip("-")
+    return Target("opencl", name, ("opencl",), dtypes, frozenset(features), tuple(sorted(limits.items())))
+
+
+def _devices() -> list[tuple[Any, Any]]:
+    """Every device with its platform, GPUs first, then accelerators, then CPUs."""
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:
+        raise DeviceUnavailableError(
+            device="opencl",
+            message=f"no OpenCL platform: {error}",
+            remedy="install a driver: a GPU's own, or on Debian `apt install pocl-opencl-icd ocl-icd-libopencl1`.",
+        ) from error
+    found: list[tuple[Any, Any]] = []
+    for platform in platforms:
+        with contextlib.suppress(cl.Error):
+            found += [(platform, device) for device in platform.get_devices()]
+
+    def rank(pair: tuple[Any, Any]) -> int:
+        kind = pair[1].type
+        return 0 if kind & cl.device_type.GPU else 1 if kind & cl.device_type.ACCELERATOR else 2
+
+    wanted = os.environ.get("POOT_OPENCL_DEVICE", "").lower()
+    return sorted((p for p in found if wanted in f"{p[0].name} {p[1].name}".lower()), key=rank)
+
+
+def make_device(ordinal: int) -> OpenCLDevice:
+    """The device of that number; DeviceUnavailableError says what is missing."""
+    found = _devices()
+    if ordinal >= len(found):
+        names = ", ".join(f"{device.name} ({platform.name})" for platform, device in found) or "none"
+        raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=f"OpenCL devices here: {names}")
+    try:
+        return OpenCLDevice(f"opencl:{ordinal}" if ordinal else "opencl", found[ordinal][1])
+    except cl.Error as error:
+        raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=str(error)) from error
