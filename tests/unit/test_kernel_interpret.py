@@ -551,3 +551,28 @@ def test_one_interpreter_runs_many_times() -> None:
         x, y = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
         interpreter.run(bind(interpreter.kernel, {"x": x, "y": y}, threads=[n, 1, 1]), groups=(1, 1, 1))
         np.testing.assert_array_equal(x, y)
+
+
+def test_what_no_turn_changes_is_evaluated_once_and_right() -> None:
+    """Index arithmetic moves out of the loops that leave it alone, and out of no other."""
+    n = 12
+    k = KernelBuilder("hoist", workgroup=(4, 1, 1), threads=(n, 1, 1))
+    out = k.buffer("out", i32, "readwrite", (n, 400))
+    i = k.index("thread", 0)
+    base = k.let(k.op("mul", i, k.i(3)), "base")
+    moving = k.let(k.i(1), "moving")
+    with k.for_(k.i(0), k.i(4), hint="a") as a:
+        with k.for_(k.i(0), k.op("rem", i, k.i(5)), hint="b") as b:
+            fixed = k.op("add", k.op("mul", base, k.i(2)), k.i(1))
+            outer = k.op("sub", k.op("mul", a, k.i(7)), base)
+            inner = k.op("add", k.op("mul", b, k.i(5)), k.op("mul", moving, k.i(3)))
+            place = k.op("rem", k.op("add", k.op("add", fixed, outer), inner), k.i(400))
+            k.store(out, (i, place), k.op("add", k.load(out, (i, place)), outer))
+            k.assign(moving, k.op("add", moving, k.op("mul", a, k.i(2))))
+        with k.while_(k.op("lt", moving, k.op("mul", a, k.i(9)))):
+            k.assign(moving, k.op("add", moving, k.op("add", k.op("mul", i, k.i(2)), k.i(1))))
+    kernel = k.finish()
+    result, expected = np.zeros((n, 400), np.int32), np.zeros((n, 400), np.int32)
+    launch(kernel, {"out": result}, (3, 1, 1))
+    run_reference(kernel, {"out": expected}, (3, 1, 1), (n, 1, 1))
+    np.testing.assert_array_equal(result, expected)

@@ -74,7 +74,7 @@ class Memory:
     def locate(self, frame: Frame, indices: Sequence[Value], access: Access) -> Strided | Scattered:
         """The elements that the lanes name."""
         offset = self.offset
-        steps = self.steps if self.spread else None
+        steps: tuple[int, ...] | None = self.steps if self.spread else None
         for index, extent, stride in zip(indices, self.extents, self.strides, strict=True):
             if isinstance(index, Affine):
                 if index.low < 0 or index.high >= extent:
