@@ -35,7 +35,7 @@ def fault_error(kernel: Kernel, record: Sequence[int] | npt.NDArray[np.int32]) -
     site = fault_sites(kernel)[int(words[2])]
     index, extent = (int(value) for value in words[4:8].copy().view(np.int64))
     if site.buffer:
-        message = f"index {index} is out of range for axis {int(words[3])} of `{site.buffer}`, whose extent is {extent}"
+        message = f"index {index} of {site.buffer} is outside axis {int(words[3])} of extent {extent}"
         return KernelFault(
             kernel=kernel.name, message=message, where=site.where, remedy="guard the access, or launch fewer threads."
         )

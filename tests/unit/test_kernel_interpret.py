@@ -408,6 +408,26 @@ def test_half_floats_compute_in_f32_and_round_once() -> None:
         np.testing.assert_array_equal(result[1], np.maximum(-wide, wide[::-1]).astype(dtype.dtype))
 
 
+@pytest.mark.parametrize("dtype", [f16, bf16, bool_, u8], ids=str)
+def test_locals_of_narrow_dtypes_change_under_a_mask(dtype: DType) -> None:
+    k = KernelBuilder("narrow", workgroup=(8, 1, 1), threads=(16, 1, 1))
+    x = k.buffer("x", dtype, "read", (16,))
+    y = k.buffer("y", dtype, "write", (16,))
+    i = k.index("thread", 0)
+    chosen = k.let(k.load(x, (k.i(3),)), "chosen")
+    with k.if_(k.op("lt", i, k.i(5))):
+        k.assign(chosen, k.const(1, dtype))
+    with k.if_(k.op("gt", i, k.i(11))):
+        k.assign(chosen, k.load(x, (i,)))
+    k.store(y, (i,), k.op("select", k.op("eq", i, k.i(7)), k.const(0, dtype), chosen))
+    values = (np.arange(16) % 5).astype(dtype.dtype)
+    result = np.zeros(16, dtype.dtype)
+    launch(k.finish(), {"x": values, "y": result}, (2, 1, 1))
+    expected = np.array([1] * 5 + [3] * 7 + [2, 3, 4, 0]).astype(dtype.dtype)
+    expected[7] = 0
+    np.testing.assert_array_equal(result, expected)
+
+
 # --- faults ---------------------------------------------------------------------------------------------------------
 
 
@@ -431,7 +451,7 @@ def test_a_failed_check_yields_0_stores_nothing_and_goes_on() -> None:
     assert y.tolist() == [-1] * 15 + [100, 100, 108, 113, 100]
     assert record.tolist() == [1, 7, 0, 1, -2, -1, 4, 0]
     assert str(fault_error(faulty(), record)) == (
-        "kernel faulty: index -2 is out of range for axis 1 of `x`, whose extent is 4\n  at faulty.py:2\n"
+        "kernel faulty: index -2 of x is outside axis 1 of extent 4\n  at faulty.py:2\n"
         "  Remedy: guard the access, or launch fewer threads."
     )
 
@@ -444,7 +464,7 @@ def test_the_first_fault_is_kept() -> None:
 
 
 def test_without_a_record_faults_raise() -> None:
-    with pytest.raises(KernelFault, match=r"index -2 is out of range for axis 1 of `x`"):
+    with pytest.raises(KernelFault, match=r"index -2 of x is outside axis 1 of extent 4"):
         launch(faulty(), {"x": np.zeros((4, 4), np.int32), "y": np.zeros(20, np.int32)}, (3, 1, 1))
 
 
@@ -470,7 +490,7 @@ def test_large_indices_are_kept_whole() -> None:
     k.store(x, (k.const(2**40 + 5, i64),), k.const(1, u8), checked=True)
     kernel, record = k.finish(), new_record()
     launch(kernel, {"x": np.zeros(3, np.uint8)}, (1, 1, 1), fault=record)
-    assert "index 1099511627781 is out of range" in str(fault_error(kernel, record))
+    assert "index 1099511627781 of x is outside axis 0 of extent 3" in str(fault_error(kernel, record))
 
 
 def test_an_unchecked_access_outside_its_memory_is_no_silent_error() -> None:
@@ -519,6 +539,14 @@ def test_arguments_that_do_not_fit() -> None:
     assert (
         refused(kernel, [x, 4, 2, y, 4, 1, 4, 1, 1])
         == "kernel copy: `x` has 4 elements of memory, fewer than its extents (4,) and strides (2,) reach"
+    )
+    assert (
+        refused(kernel, [x, -1, 1, y, 4, 1, 4, 1, 1])
+        == "kernel copy: `x` has extents (-1,) and strides (1,), which i32 indices cannot hold"
+    )
+    assert (
+        refused(kernel, [x, 1, 2**31, y, 4, 1, 4, 1, 1])
+        == "kernel copy: `x` has extents (1,) and strides (2147483648,), which i32 indices cannot hold"
     )
     y.flags.writeable = False
     assert (

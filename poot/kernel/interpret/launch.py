@@ -182,6 +182,13 @@ class Interpreter:
             int(given["stride", param.name, axis]) if stride is None else stride
             for axis, stride in enumerate(param.strides)
         )
+        largest = self.kernel.index_dtype.max
+        if any(not 0 <= extent <= largest for extent in extents) or any(abs(stride) > largest for stride in strides):
+            raise _error(
+                self.kernel,
+                f"`{param.name}` has extents {extents} and strides {strides}, which {self.kernel.index_dtype} indices "
+                "cannot hold",
+            )
         if min(extents, default=1) > 0:
             reach = [(extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)]
             low = view.offset + sum(step for step in reach if step < 0)
