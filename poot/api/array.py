@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from poot.api.checks import Check, joined
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
-from poot.backends.faults import FaultCheck
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
 from poot.errors import EngineError
 from poot.trace.array import Array, NumpyArray
@@ -43,7 +43,7 @@ class DeviceArray(Array):
 
     __slots__ = ("__weakref__", "_check", "_gone", "_memory", "_offset", "_spec", "_token")
 
-    def __init__(self, memory: Memory, spec: ArraySpec, check: FaultCheck | None = None, offset: int = 0) -> None:
+    def __init__(self, memory: Memory, spec: ArraySpec, check: Check | None = None, offset: int = 0) -> None:
         self._memory = memory
         self._spec = spec
         self._check = check
@@ -87,6 +87,10 @@ class DeviceArray(Array):
         """The memory, for a launch; EngineError if the array was donated."""
         self._require_present()
         return BufferView(self._memory.buffer, self._offset)
+
+    def await_check(self, check: Check) -> None:
+        """A launch that `check` speaks of has written the array: whoever reads it asks first."""
+        self._check = joined(self._check, check)
 
     def donate(self, call: str) -> None:
         """Mark the array as given away to `call`; every later use names it."""

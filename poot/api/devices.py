@@ -131,10 +131,23 @@ def default() -> DeviceBackend:
     scope = _SCOPE.get()
     if scope:
         return scope[-1].backend
-    named = os.environ.get("POOT_DEVICE")
-    if named:
-        return open_device(named)
-    return _preferred()
+    if _ENVIRONMENT.get(_VARIABLE):
+        return open_device(os.environ["POOT_DEVICE"])
+    return _usual or _find_usual()
+
+
+# What `os.environ` keeps its encoded variables in, since every launch of a kernel asks; it is kept up to date, and a
+# Python without it takes the public mapping.
+_ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
+_VARIABLE = os.environ.encodekey("POOT_DEVICE") if hasattr(os.environ, "_data") else "POOT_DEVICE"
+_usual: DeviceBackend | None = None
+
+
+def _find_usual() -> DeviceBackend:
+    """The device of a process that names none, found once."""
+    global _usual
+    _usual = _preferred()
+    return _usual
 
 
 _fallen_back = False

@@ -1,0 +1,90 @@
+"""Faults of launches that are read later: with the arrays that the launch wrote."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from poot.backends.device import Buffer, BufferView, DeviceBackend
+from poot.errors import PootError
+from poot.kernel.ir import FAULT_WORDS
+
+
+class Check(Protocol):
+    """Something to ask before an array is read."""
+
+    def check(self) -> None:
+        """Raise the error of the work that the array comes from, if there was one."""
+        ...
+
+
+class Failed:
+    """A fault that is known already."""
+
+    def __init__(self, error: PootError) -> None:
+        self._error = error
+
+    def check(self) -> None:
+        """Raise it."""
+        raise self._error.with_traceback(None)
+
+
+class LaunchCheck:
+    """The fault record of one launch on a device, read at most once."""
+
+    def __init__(self, device: DeviceBackend, record: Buffer, error_of: Callable[[Sequence[int]], PootError]) -> None:
+        self._device = device
+        self._record: Buffer | None = record
+        self._error_of = error_of
+        self._error: PootError | None = None
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Wait for the launch, and raise its fault if it had one."""
+        with self._lock:
+            if self._record is not None:
+                words = np.empty(FAULT_WORDS, np.int32)
+                self._device.read(BufferView(self._record), words)
+                if words[0]:
+                    self._error = self._error_of(words.tolist())
+                self._device.free(self._record)
+                self._record = None
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+
+    def __del__(self) -> None:
+        if self._record is not None:
+            self._device.free(self._record)
+
+
+#: Checks that one array may gather unread; past it they are made at once.
+_GATHERED = 32
+
+
+class Checks:
+    """The checks of several launches on one array, oldest first."""
+
+    def __init__(self, parts: tuple[Check, ...]) -> None:
+        self.parts = parts
+
+    def check(self) -> None:
+        """Raise the oldest error among them."""
+        for part in self.parts:
+            part.check()
+
+
+def joined(old: Check | None, new: Check) -> Check:
+    """What an array has to ask once a launch has written it again."""
+    if old is None:
+        return new
+    parts = old.parts if isinstance(old, Checks) else (old,)
+    if len(parts) < _GATHERED:
+        return Checks((*parts, new))
+    try:
+        old.check()
+    except PootError as error:
+        return Failed(error)
+    return new

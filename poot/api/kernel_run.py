@@ -1,0 +1,285 @@
+"""Running a planned launch: in place where the device works on the host's memory, through buffers elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from poot.api.array import DeviceArray, Memory
+from poot.api.checks import Failed, LaunchCheck
+from poot.api.kernel_arguments import ArrayLike, HostArray, array_dtype, converter, fail
+from poot.api.kernel_plan import Plan, Scalar, refuse_overlap
+from poot.backends.device import BufferView, DeviceBackend, InPlace
+from poot.backends.host import data_address
+from poot.errors import DeviceMismatchError, KernelFault
+from poot.kernel.ir import FAULT_WORDS
+from poot.kernel.parse.annotations import BufferParameter, ConstParameter
+from poot.kernel.parse.definition import Definition
+from poot.trace.source import user_location
+
+#: Bytes that the first element of every array is aligned to where a kernel may rely on it.
+ALIGNED = 16
+Strides: TypeAlias = tuple[int, ...]
+Layouts: TypeAlias = "list[tuple[tuple[int, ...], Strides, int]]"
+_CLEAR = np.zeros(FAULT_WORDS, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Where a kernel's arguments are among those of a call, and how its scalars are converted."""
+
+    name: str
+    buffers: tuple[int, ...]
+    names: tuple[str, ...]
+    written: tuple[int, ...]
+    scalars: tuple[tuple[int, Callable[[Any], bool | int | float]], ...]
+
+
+def wiring(made: Definition, plan: Plan) -> Wiring:
+    """The wiring of a planned kernel."""
+    items = made.parameters.items
+    buffers = tuple(n for n, item in enumerate(items) if isinstance(item, BufferParameter))
+    rest = [n for n, item in enumerate(items) if not isinstance(item, (BufferParameter, ConstParameter))]
+    params = [param for param in plan.kernel.params if param not in plan.kernel.buffers]
+    scalars = tuple(
+        (n, converter(made.name, items[n].name, param.dtype)) for n, param in zip(rest, params, strict=False)
+    )
+    accesses = [item.access for item in items if isinstance(item, BufferParameter)]
+    written = tuple(n for n, access in enumerate(accesses) if access != "read")
+    return Wiring(made.name, buffers, tuple(items[n].name for n in buffers), written, scalars)
+
+
+# --- layouts --------------------------------------------------------------------------------------------------------
+
+
+def layouts(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], device: DeviceBackend) -> Layouts:
+    """Shape, element strides and alignment of each array, as the device will have it."""
+    in_place = isinstance(device, InPlace)
+    found: Layouts = []
+    for name, array in zip(names, arrays, strict=True):
+        shape = tuple(array.shape)
+        itemsize = array_dtype(array).itemsize
+        if isinstance(array, DeviceArray) or not in_place:
+            found.append((shape, contiguous(shape), ALIGNED))
+            continue
+        if any(stride % itemsize for stride in array.strides) or data_address(array) % itemsize:
+            fail(kernel, f"`{name}` does not lie at multiples of its {itemsize} bytes", "copy it: np.array(x).")
+        strides = [stride // itemsize for stride in array.strides]
+        if shape[-1] <= 1:
+            strides[-1] = 1
+        found.append((shape, tuple(strides), ALIGNED if data_address(array) % ALIGNED == 0 else itemsize))
+    return found
+
+
+def contiguous(shape: tuple[int, ...]) -> Strides:
+    """Row-major element strides."""
+    strides, step = list[int](), 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def check_homes(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], device: DeviceBackend) -> None:
+    """Every poot array lives on the device of the launch."""
+    for name, array in zip(names, arrays, strict=True):
+        if isinstance(array, DeviceArray) and array.backend is not device:
+            raise DeviceMismatchError(
+                devices=f"`{name}` of kernel {kernel} on {array.device}, the launch on {device.name}",
+                where=user_location(),
+            )
+
+
+def check_writeable(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], written: Sequence[int]) -> None:
+    """Outputs can be written."""
+    for number in written:
+        if not writeable(arrays[number]):
+            refuse_read_only(kernel, names[number])
+
+
+def writeable(array: ArrayLike) -> bool:
+    """Whether a kernel may write an array; memory that poot only borrows may be read-only."""
+    host = getattr(array.view().buffer, "array", None) if isinstance(array, DeviceArray) else array
+    return host is None or bool(host.flags.writeable)
+
+
+def refuse_read_only(kernel: str, name: str) -> NoReturn:
+    """LaunchError for an output that cannot be written."""
+    fail(kernel, f"the output `{name}` is read-only", "pass an array that can be written.")
+
+
+# --- in place -------------------------------------------------------------------------------------------------------
+
+
+class InPlaceRun:
+    """Launches on host memory; arguments of the same dtypes, shapes and strides take the same one."""
+
+    __slots__ = ("_address", "_aligned", "_direct", "_numbers", "_spans", "plan", "wiring")
+
+    def __init__(self, plan: Plan, wires: Wiring, device: InPlace, where: Layouts, itemsizes: Sequence[int]) -> None:
+        self.plan = plan
+        self.wiring = wires
+        self._address = device.address
+        self._aligned = all(align == ALIGNED for _, _, align in where)
+        self._spans = tuple(
+            _span(shape, strides, size) for (shape, strides, _), size in zip(where, itemsizes, strict=True)
+        )
+        self._direct = device.direct(plan.spec([0] * len(wires.scalars)))
+        self._numbers = plan.scalar_sources
+
+    def run(self, args: Sequence[Any]) -> bool:
+        """Launch and wait; False where the arrays are aligned less than the kernel relies on."""
+        wires = self.wiring
+        addresses: list[int] = []
+        low = 0
+        for position in wires.buffers:
+            array = args[position]
+            address = data_address(array) if type(array) is np.ndarray else self._address(array.view())
+            addresses.append(address)
+            low |= address
+        if self._aligned and low % ALIGNED:
+            return False
+        for number in wires.written:
+            array = args[wires.buffers[number]]
+            if type(array) is np.ndarray and not array.flags.writeable:
+                fail(
+                    wires.name, f"the output `{wires.names[number]}` is read-only", "pass an array that can be written."
+                )
+            self._check_overlap(number, addresses, args)
+        numbers = [convert(args[position]) for position, convert in wires.scalars]
+        if self.plan.empty:
+            return True
+        if self._numbers:
+            numbers = [numbers[item.rank] if isinstance(item, Scalar) else item for item in self._numbers]
+        fault = self._direct.run(addresses, numbers)
+        if fault is not None:
+            self._failed(self.plan.fault(fault.tolist()), args)
+        return True
+
+    def _check_overlap(self, output: int, addresses: list[int], args: Sequence[Any]) -> None:
+        first, last = self._spans[output]
+        start, end = addresses[output] + first, addresses[output] + last
+        for other, address in enumerate(addresses):
+            if other != output:
+                first, last = self._spans[other]
+                if address + first < end and start < address + last:
+                    self._overlap(output, other, args)
+
+    def _overlap(self, output: int, other: int, args: Sequence[Any]) -> None:
+        """The spans of two arrays meet; strided ones may still have no element in common."""
+        wires = self.wiring
+        a, b = args[wires.buffers[output]], args[wires.buffers[other]]
+        if not isinstance(a, DeviceArray) and not isinstance(b, DeviceArray) and not np.shares_memory(a, b):
+            return
+        raise refuse_overlap(wires.name, wires.names[output], wires.names[other])
+
+    def _failed(self, error: KernelFault, args: Sequence[Any]) -> None:
+        report(error, [args[self.wiring.buffers[number]] for number in self.wiring.written])
+
+
+def _span(shape: tuple[int, ...], strides: Strides, itemsize: int) -> tuple[int, int]:
+    """The bytes that an array reaches, from its first element: where they begin, and where they end."""
+    if 0 in shape:
+        return 0, 0
+    reach = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    low = sum(step for step in reach if step < 0)
+    high = sum(step for step in reach if step > 0)
+    return low * itemsize, (high + 1) * itemsize
+
+
+def report(error: KernelFault, outputs: Sequence[ArrayLike]) -> None:
+    """Raise a fault, or keep it for the reader where all outputs are arrays of poot."""
+    kept = [array for array in outputs if isinstance(array, DeviceArray)]
+    if len(kept) < len(outputs) or not kept:
+        raise error
+    for array in kept:
+        array.await_check(Failed(error))
+
+
+# --- through buffers ------------------------------------------------------------------------------------------------
+
+
+class BufferedRun:
+    """Launches on a device with memory of its own: NumPy arrays are copied there and, where written, back."""
+
+    __slots__ = ("device", "plan", "wiring")
+
+    def __init__(self, plan: Plan, wires: Wiring, device: DeviceBackend) -> None:
+        self.plan = plan
+        self.wiring = wires
+        self.device = device
+
+    def run(self, args: Sequence[Any]) -> bool:
+        """Launch; waits where an output is a NumPy array."""
+        wires = self.wiring
+        arrays: list[ArrayLike] = [args[position] for position in wires.buffers]
+        check_writeable(wires.name, wires.names, arrays, wires.written)
+        self._check_overlaps(arrays)
+        numbers = [convert(args[position]) for position, convert in wires.scalars]
+        if self.plan.empty:
+            return True
+        keep: list[object] = []
+        views = [self._view(array, keep) for array in arrays]
+        check = self._launch(numbers, views)
+        outputs = [arrays[number] for number in wires.written]
+        if check is not None:
+            if all(isinstance(array, DeviceArray) for array in outputs) and outputs:
+                for array in outputs:
+                    assert isinstance(array, DeviceArray)
+                    array.await_check(check)
+            else:
+                self._read_back(arrays, views)
+                check.check()
+                return True
+        self._read_back(arrays, views)
+        return True
+
+    def _launch(self, numbers: Sequence[int | float], views: list[BufferView]) -> LaunchCheck | None:
+        device, plan = self.device, self.plan
+        spec = plan.spec(numbers)
+        if not plan.may_fault:
+            device.record([spec], views, (), ())
+            return None
+        record = device.allocate(_CLEAR.nbytes)
+        check = LaunchCheck(device, record, plan.fault)
+        device.write(BufferView(record), _CLEAR)
+        device.record([spec], [*views, BufferView(record)], (), (), len(views))
+        return check
+
+    def _view(self, array: ArrayLike, keep: list[object]) -> BufferView:
+        if isinstance(array, DeviceArray):
+            return array.view()
+        host: HostArray = np.ascontiguousarray(array)
+        memory = Memory(self.device, self.device.allocate(host.nbytes))
+        keep.append(memory)
+        view = BufferView(memory.buffer)
+        self.device.write(view, host)
+        return view
+
+    def _read_back(self, arrays: Sequence[ArrayLike], views: Sequence[BufferView]) -> None:
+        for number in self.wiring.written:
+            array = arrays[number]
+            if isinstance(array, np.ndarray):
+                out = np.empty(array.shape, array.dtype)
+                self.device.read(views[number], out)
+                array[...] = out
+
+    def _check_overlaps(self, arrays: Sequence[ArrayLike]) -> None:
+        for number in self.wiring.written:
+            for other, array in enumerate(arrays):
+                if other != number and shares(arrays[number], array):
+                    raise refuse_overlap(self.wiring.name, self.wiring.names[number], self.wiring.names[other])
+
+
+def shares(a: ArrayLike, b: ArrayLike) -> bool:
+    """Whether two arrays have an element in common."""
+    if not isinstance(a, DeviceArray) and not isinstance(b, DeviceArray):
+        return np.shares_memory(a, b)
+    if isinstance(a, DeviceArray) and isinstance(b, DeviceArray):
+        one, two = a.view(), b.view()
+        apart = one.offset + a.spec.nbytes <= two.offset or two.offset + b.spec.nbytes <= one.offset
+        return one.buffer is two.buffer and not apart
+    return False

@@ -1,0 +1,299 @@
+"""`@poot.kernel`: Python functions as kernels, compiled for the arguments of a launch and run on any device."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast, overload
+
+import numpy as np
+
+from poot.api.array import DeviceArray
+from poot.api.devices import Device, choose
+from poot.api.kernel_arguments import as_array, bind, check, fail
+from poot.api.kernel_interpret import interpret, run_thread
+from poot.api.kernel_plan import Grid, Specialisations, grid, plan
+from poot.api.kernel_run import BufferedRun, InPlaceRun, check_homes, check_writeable, layouts, wiring
+from poot.backends.device import DeviceBackend, InPlace
+from poot.backends.toolchain import CompiledKernel, compile_kernel
+from poot.dtypes import DType, as_dtype
+from poot.errors import ArgumentError, ArgumentTypeError
+from poot.kernel.check_target import shared_bytes
+from poot.kernel.ir import Kernel as IRKernel
+from poot.kernel.parse.annotations import BufferParameter, ConstParameter
+from poot.kernel.parse.definition import Definition, Size, Triple, definition, triple
+from poot.kernel.parse.specialise import Layout, Request, Specialised, constant_key
+from poot.kernel.sources import BACKENDS, source
+from poot.target import Language, Target
+
+_KEPT = 512
+_OPTIONS = ("threads", "groups", "workgroup", "device")
+_ALIGNED = 16
+
+
+class Kernel:
+    """A kernel.  Called with arrays and a grid it is launched; `ir`, `source` and `compile` show what it becomes."""
+
+    def __init__(self, made: Definition) -> None:
+        functools.update_wrapper(cast("Any", self), made.function)
+        self._specialisations = Specialisations(made)
+        self._runs: dict[object, InPlaceRun | BufferedRun] = {}
+        items = made.parameters.items
+        for item in items:
+            if item.name in _OPTIONS:
+                raise ArgumentError(
+                    what=f"parameter of kernel {made.name}",
+                    actual=item.name,
+                    expected="a name that is no launch option",
+                )
+        self._count = len(items)
+        self._buffers = tuple(n for n, item in enumerate(items) if isinstance(item, BufferParameter))
+        self._keyed = tuple(
+            n
+            for n, item in enumerate(items)
+            if isinstance(item, ConstParameter)
+            or (not isinstance(item, BufferParameter) and isinstance(item.element, TypeVar))
+        )
+
+    @property
+    def definition(self) -> Definition:
+        """The function, its parameters and options."""
+        return self._specialisations.definition
+
+    @property
+    def name(self) -> str:
+        """The kernel's name in messages and sources."""
+        return self.definition.name
+
+    # --- launching ---
+
+    def __call__(
+        self,
+        *args: Any,
+        threads: Size | None = None,
+        groups: Size | None = None,
+        workgroup: Size | None = None,
+        device: str | Device | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Launch on `threads` threads or `groups` work-groups (x first).
+
+        Arrays are used where they are: NumPy arrays in place on cpu, poot arrays on their device.  Raises LaunchError
+        where arguments or grid do not fit, KernelError or CompileError where the kernel does not compile; KernelFault
+        after a launch with NumPy outputs that failed, or when a poot array that it wrote is read.
+        """
+        if kwargs or len(args) != self._count:
+            args = bind(self.name, self.definition.parameters, args, kwargs)
+        key: list[object] = [threads, groups, workgroup]
+        homes: list[DeviceBackend] = []
+        for position in self._buffers:
+            value = args[position]
+            if type(value) is np.ndarray:
+                key.append((value.dtype, value.shape, value.strides))
+            elif isinstance(value, DeviceArray):
+                homes.append(value.backend)
+                key.append(value.spec)
+            else:
+                args = self._arrays(args)
+                return self(*args, threads=threads, groups=groups, workgroup=workgroup, device=device)
+        for position in self._keyed:
+            value = args[position]
+            key.append(self._key(position, value))
+        backend = choose(device, homes)
+        key.append(backend)
+        try:
+            run = self._runs.get(whole := tuple(key))
+        except TypeError:  # a list as a size, or a constant that can change: refused, or read, below
+            run, whole = None, None
+        if run is not None and run.plan.specialised.guards.hold() and run.run(args):
+            return None
+        self._first(args, (threads, groups, workgroup), backend, whole)
+        return None
+
+    def _key(self, position: int, value: object) -> object:
+        """What a constant, or a scalar of a type variable, adds to the key of a launch."""
+        item = self.definition.parameters.items[position]
+        return constant_key(value) if isinstance(item, ConstParameter) else type(value)
+
+    def _arrays(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments with every buffer as an array of NumPy or poot."""
+        items = self.definition.parameters.items
+        return tuple(
+            as_array(self.name, item, value) if isinstance(item, BufferParameter) else value
+            for item, value in zip(items, args, strict=True)
+        )
+
+    def _first(
+        self,
+        args: Sequence[Any],
+        sizes: tuple[Size | None, Size | None, Size | None],
+        backend: DeviceBackend,
+        key: tuple[object, ...] | None,
+    ) -> None:
+        """A launch of a form that was not seen before."""
+        parameters = self.definition.parameters
+        checked = check(self.name, parameters, args)
+        asked = self._grid(*sizes)
+        arrays = checked.arrays(parameters)
+        names = tuple(item.name for item in parameters.items if isinstance(item, BufferParameter))
+        check_homes(self.name, names, arrays, backend)
+        where = layouts(self.name, names, arrays, backend)
+        made = plan(self._specialisations, checked, asked, backend, where)
+        wires = wiring(self.definition, made)
+        check_writeable(self.name, names, arrays, wires.written)
+        run: InPlaceRun | BufferedRun
+        if isinstance(backend, InPlace):
+            sizes_of = [param.dtype.itemsize for param in made.kernel.buffers]
+            run = InPlaceRun(made, wires, backend, where, sizes_of)
+        else:
+            run = BufferedRun(made, wires, backend)
+        if key is not None:
+            if len(self._runs) >= _KEPT:
+                self._runs.clear()
+            self._runs[key] = run
+        run.run(checked.values)
+
+    def _grid(self, threads: Size | None, groups: Size | None, workgroup: Size | None) -> Grid:
+        return grid(self.name, _tuple(threads), _tuple(groups), self._workgroup(workgroup))
+
+    def _workgroup(self, workgroup: Size | None) -> Triple | None:
+        if workgroup is None:
+            return self.definition.workgroup
+        try:
+            return triple(cast("Size", _tuple(workgroup)), "workgroup")
+        except ArgumentError:
+            fail(self.name, f"workgroup={workgroup!r}", "give one to three positive integers, x first.")
+
+    # --- the interpreter ---
+
+    def interpret(
+        self,
+        *args: Any,
+        threads: Size | None = None,
+        groups: Size | None = None,
+        workgroup: Size | None = None,
+        thread: Size | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Run all threads in NumPy with every check: bounds, races, missing barriers, uninitialised reads.
+
+        KernelFault or KernelError at the first that fails.  With `thread=` (its number, or x, y, z) the function itself
+        runs as plain Python for that one thread, for `print` and a debugger.
+        """
+        values = self._arrays(bind(self.name, self.definition.parameters, args, kwargs))
+        checked = check(self.name, self.definition.parameters, values)
+        asked = self._grid(threads, groups, workgroup)
+        if thread is None:
+            interpret(self._specialisations, checked, asked)
+        else:
+            run_thread(self.definition, checked, asked, cast("Size", _tuple(thread)))
+
+    # --- looking inside ---
+
+    def specialise(self, target: Target | None = None, *, workgroup: Size | None = None, **options: Any) -> Specialised:
+        """The kernel for contiguous, aligned arrays; `options` give type variables and Const parameters by name.
+
+        ArgumentError names an option that is missing or unknown.
+        """
+        variables, consts = self._options(options)
+        stated = self._workgroup(workgroup)
+        most = Grid((1 << 20, 1, 1), None, 1, stated)
+        size = most.size(self.name, target or Target.parse("cpu"))
+        layout = [Layout(True, _ALIGNED)] * len(self._buffers)
+        return self._specialisations.get(Request(variables, consts, layout, size, stated is not None, 3))
+
+    def _options(self, options: Mapping[str, Any]) -> tuple[dict[TypeVar, DType], dict[str, Any]]:
+        parameters = self.definition.parameters
+        known = {variable.__name__: variable for variable in parameters.variables}
+        constants = [item.name for item in parameters.items if isinstance(item, ConstParameter)]
+        for name in options:
+            if name not in known and name not in constants:
+                expected = " or ".join([*known, *constants]) or "no option"
+                raise ArgumentError(what=f"option of kernel {self.name}", actual=name, expected=expected)
+        given = {**{name: parameters.defaults[name] for name in constants if name in parameters.defaults}, **options}
+        for name in (*known, *constants):
+            if name not in given:
+                raise ArgumentTypeError(
+                    what=f"option {name}= of kernel {self.name}", actual="nothing", expected="a dtype or a constant"
+                )
+        variables = {variable: as_dtype(given[name], name) for name, variable in known.items()}
+        return variables, {name: given[name] for name in constants}
+
+    @property
+    def ir(self) -> IRKernel:
+        """The kernel IR; for kernels with type variables or Const parameters, use `specialise(T=f32, …).kernel`."""
+        return self.specialise().kernel
+
+    def source(
+        self,
+        language: Language,
+        target: Target | str | None = None,
+        *,
+        workgroup: Size | None = None,
+        **options: Any,
+    ) -> str:
+        """The kernel in "triton", "ptx", "wgsl", "opencl", "native" or "interpret"; no hardware is needed."""
+        if language not in BACKENDS:
+            expected = "one of " + ", ".join(map(repr, BACKENDS))
+            raise ArgumentError(what="language", actual=language, expected=expected)
+        found = Target.parse(BACKENDS[language]) if target is None else _target(target)
+        return source(self.specialise(found, workgroup=workgroup, **options).kernel, language, found)
+
+    def compile(
+        self, target: Target | Device | str, *, workgroup: Size | None = None, **options: Any
+    ) -> CompiledKernel:
+        """Compile for a target, present or not: the body and argument schema that `Context.dispatch` takes."""
+        found = _target(target)
+        return compile_kernel(self.specialise(found, workgroup=workgroup, **options).kernel, found)
+
+    def resources(
+        self, target: Target | Device | str = "cpu", *, workgroup: Size | None = None, **options: Any
+    ) -> dict[str, int]:
+        """What the compiled kernel uses, as far as its compiler says: registers, spills, bytes of shared memory."""
+        compiled = self.compile(target, workgroup=workgroup, **options)
+        return {"shared_bytes": shared_bytes(compiled.kernel), **dict(compiled.resources)}
+
+    def __reduce__(self) -> str:
+        return self.definition.function.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<poot.kernel {self.name}>"
+
+
+def _tuple(size: Any) -> Any:
+    return tuple(cast("Sequence[Any]", size)) if isinstance(size, (list, np.ndarray)) else size
+
+
+def _target(target: Target | Device | str) -> Target:
+    if isinstance(target, Device):
+        return target.target
+    return Target.parse(target) if isinstance(target, str) else target
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(
+    *, workgroup: Size | None = None, unchecked: bool = False, name: str | None = None
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    workgroup: Size | None = None,
+    unchecked: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Make a Python function a kernel: `@poot.kernel` or `@poot.kernel(workgroup=256)`.
+
+    `workgroup` states the size of a work-group (x first), which kernels with local indices, shared memory, barriers or
+    collectives need; `unchecked` leaves out the bounds checks; `name` is what messages and sources call it.  A
+    KernelError shows the line of what is not part of the language.
+    """
+    around = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
+
+    def decorate(wrapped: Callable[..., Any]) -> Kernel:
+        return Kernel(definition(wrapped, workgroup=workgroup, unchecked=unchecked, name=name, around=around))
+
+    return decorate if function is None else decorate(function)

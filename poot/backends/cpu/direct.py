@@ -1,0 +1,89 @@
+"""A launch on host memory that is named by address: prepared once, patched and run within microseconds.
+
+Each run works in native memory of its own, taken from a list of idle ones, so that any number of threads may launch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from poot.backends.cpu.launches import Launch, LaunchList
+from poot.dtypes import DType
+from poot.kernel.ir import FAULT_WORDS, Slot
+
+_CODES = {"bool": "<?", "f32": "<f", "f64": "<d", "i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q"}
+_INTEGER = struct.Struct("<Q")
+
+
+def word_of(dtype: DType) -> Callable[[Any], int]:
+    """How a scalar becomes the bits of an 8-byte slot."""
+    if dtype.kind == "uint":
+        return int
+    code = _CODES.get(dtype.name)
+    if code is None:  # f16 and bf16
+        scalar = dtype.dtype.type
+        return lambda value: int.from_bytes(scalar(value).tobytes(), "little")
+    form = struct.Struct(code)
+    padding = bytes(8 - form.size)
+    return lambda value: _INTEGER.unpack(form.pack(value) + padding)[0]
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """Native memory for one run at a time."""
+
+    launches: LaunchList
+    words: memoryview[int]
+    record: npt.NDArray[np.int32]
+    flag: memoryview[int]
+
+
+class DirectLaunch:
+    """One kernel on one grid; buffers and the numbers of scalar parameters come with each run."""
+
+    __slots__ = ("_buffers", "_idle", "_launch", "_numbers", "_run")
+
+    def __init__(self, launch: Launch, slots: Sequence[Slot], run: Callable[[int, int], None]) -> None:
+        self._launch = launch
+        self._run = run
+        self._idle: list[_Lane] = []
+        first = LaunchList([launch])
+        self._buffers = tuple(first.slot(0, i) for i, slot in enumerate(slots) if slot.kind == "buffer")
+        self._numbers = tuple(
+            (first.slot(0, i), word_of(slot.dtype)) for i, slot in enumerate(slots) if slot.kind == "scalar"
+        )
+        self._idle.append(self._lane(first))
+
+    def _lane(self, launches: LaunchList) -> _Lane:
+        record = np.zeros(FAULT_WORDS, np.int32)
+        launches.set_argument(0, len(self._launch.arguments) - 1, record.ctypes.data)
+        return _Lane(launches, launches.words, record, record.data)
+
+    def run(self, addresses: Sequence[int], numbers: Sequence[int | float] = ()) -> npt.NDArray[np.int32] | None:
+        """Launch and wait; the fault record if something failed.
+
+        `addresses` are those of the buffers' first elements, `numbers` the scalars that fit their dtypes, both in the
+        order of parameters.
+        """
+        try:
+            lane = self._idle.pop()
+        except IndexError:
+            lane = self._lane(LaunchList([self._launch]))
+        words = lane.words
+        for slot, address in zip(self._buffers, addresses, strict=True):
+            words[slot] = address
+        for (slot, word), number in zip(self._numbers, numbers, strict=True):
+            words[slot] = word(number)
+        self._run(lane.launches.address, 1)
+        fault = None
+        if lane.flag[0]:
+            fault = lane.record.copy()
+            lane.record[:] = 0
+        self._idle.append(lane)
+        return fault
