@@ -104,7 +104,9 @@ class Faults:
         """Record the fault of the first lane of `failed`, on the first axis that it misses."""
         e = self._e
         self.used = True
-        lane = e.first_lane(failed) if failed else "0"  # lanes that fail together: any of them will do
+        # Where all fail together, any lane that is active will do.
+        together = all(index.uniform for index in indices)
+        lane = "" if together else e.first_lane(failed or e.mask or e.all_lanes)
         axis, at, extent = "0", "0", "0"
         for number in reversed(range(len(indices))):
             index, end = self._index(indices[number], lane), wide(e, extents[number])

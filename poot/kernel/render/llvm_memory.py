@@ -15,6 +15,9 @@ from poot.dtypes import DType, bool_, i32
 from poot.kernel.render.llvm_emit import MEMORY, REGISTER, Emitter, Value, every
 from poot.kernel.uniform import UNIFORM
 
+#: The widest step of elements that are loaded with all that lies between them.
+_NEAR = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Array:
@@ -134,6 +137,8 @@ def load(e: Emitter, array: Array, where: Address, mask: str | None) -> Value:
             e, _first(e, where.pointer, scalar), t, align, mask and _reverse(e, mask, e.mask_type), array.tags
         )
         text = _reverse(e, text, t)
+    elif mask is None and 1 < where.step <= _NEAR:
+        text = _load_apart(e, where, scalar, t, align, array.tags)
     else:
         pointers = _pointers(e, where, scalar)
         p = f"<{e.lanes} x ptr>"
@@ -156,6 +161,23 @@ def _load_vector(e: Emitter, pointer: str, t: str, align: int, mask: str | None,
         f"call {t} @llvm.masked.load.{e.suffix(t)}.p0(ptr align {align} {pointer}, "
         f"{e.mask_type} {mask}, {t} zeroinitializer){tags}"
     )
+
+
+def _load_apart(e: Emitter, where: Address, scalar: str, t: str, align: int, tags: str) -> str:
+    """Elements a few apart: all that lie between the first and the last, as vectors, of which the wanted are kept."""
+    lanes, step = e.lanes, where.step
+    last = step * (lanes - 1) + 1 - lanes
+    text, taken = "poison", 0
+    for start in [lanes * part for part in range(step - 1)] + [last]:
+        pointer = e.emit(f"getelementptr {scalar}, ptr {where.pointer}, i64 {start}") if start else where.pointer
+        part = _load_vector(e, pointer, t, align, None, tags)
+        reach = min((start + lanes - 1) // step + 1, lanes)
+        order = [lane if lane < taken else lanes + step * lane - start for lane in range(reach)]
+        order += [lanes] * (lanes - reach)
+        numbers = ", ".join(f"i32 {number}" for number in order)
+        text = e.emit(f"shufflevector {t} {text}, {t} {part}, <{lanes} x i32> <{numbers}>")
+        taken = reach
+    return text
 
 
 def _first(e: Emitter, pointer: str, scalar: str) -> str:

@@ -1,0 +1,448 @@
+"""The native renderer on kernels written for it: grids, accesses, faults, atomics, groups."""
+
+import numpy as np
+import pytest
+
+from poot.dtypes import ALL, DType, bf16, bool_, f16, f32, i32, i64, u32
+from poot.errors import ArgumentError, Unsupported
+from poot.kernel.build import KernelBuilder
+from poot.kernel.ir import Kernel
+from poot.kernel.render.llvm_lanes import render
+from tests.unit.native_kernels import Compiled, run, zeros
+
+SIZES = [1, 2, 15, 16, 17, 31, 33, 64, 100, 1000]
+
+
+def scale(n: int, threads: int | None, workgroup: int = 64) -> Kernel:
+    k = KernelBuilder("scale", workgroup=(workgroup, 1, 1), threads=(threads, 1, 1))
+    x, y = k.buffer("x", f32, "read", (n,)), k.buffer("y", f32, "write", (n,))
+    i = k.index("thread", 0)
+    k.store(y, (i,), k.op("mul", k.load(x, (i,)), k.const(2.0, f32)))
+    return k.finish()
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("baked", [True, False])
+def test_every_thread_runs_once_and_none_past_the_end(n: int, baked: bool) -> None:
+    x, y = np.arange(n, dtype=np.float32), np.zeros(n + 70, np.float32)
+    for workgroup in (1, 7, 16, 64, 256):
+        compiled = Compiled(scale(n, n if baked else None, workgroup))
+        y[:] = 0
+        groups = -(-n // workgroup)
+        compiled(x, y, threads=(n,), split=[groups // 3, groups // 2])
+        np.testing.assert_array_equal(y[:n], 2 * x)
+        assert not y[n:].any()
+
+
+def test_no_groups_no_work() -> None:
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    compiled = Compiled(scale(4, 4))
+    slots, _ = compiled.prepare(x, y, threads=(4,))
+    compiled._call(slots.ctypes.data, 1, 1)
+    assert not y.any()
+
+
+@pytest.mark.parametrize("workgroup", [(8, 4, 2), (3, 5, 2), (1, 1, 1), (1, 16, 1), (64, 1, 1)])
+@pytest.mark.parametrize("index", [i32, i64])
+def test_three_axes(workgroup: tuple[int, int, int], index: DType) -> None:
+    shape = (5, 9, 21)
+    for local in (False, True):
+        k = KernelBuilder("axes", workgroup=workgroup, threads=(21, 9, 5), index_dtype=index)
+        out = k.buffer("out", index, "write", shape)
+        x, y, z = (k.index("thread", a) for a in range(3))
+        numbers = [k.index(kind, a) for kind in ("group", "local") for a in range(3)] if local else [x, y, z]
+        value: object = k.i(0)
+        for number in numbers:
+            value = k.op("add", k.op("mul", value, k.i(32)), number)  # type: ignore[arg-type]
+        k.store(out, (z, y, x), value)  # type: ignore[arg-type]
+        actual = zeros(index, *shape)
+        run(k.finish(), actual)
+        places = np.indices(shape)[::-1]
+        parts = list(places)
+        if local:
+            parts = [p // w for p, w in zip(places, workgroup, strict=True)]
+            parts += [p % w for p, w in zip(places, workgroup, strict=True)]
+        expected = np.zeros(shape, np.int64)
+        for part in parts:
+            expected = expected * 32 + part
+        np.testing.assert_array_equal(actual, expected.astype(index.dtype))
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_copies_of_every_dtype(dtype: DType) -> None:
+    rng = np.random.default_rng(0)
+    for n in (3, 100):
+        k = KernelBuilder("copy", workgroup=(32, 1, 1), threads=(n, 1, 1))
+        x, i = k.buffer("x", dtype, "read", (n,)), k.index("thread", 0)
+        last = k.op("sub", k.i(n - 1), i)
+        k.store(k.buffer("same", dtype, "write", (n,)), (i,), k.load(x, (i,)))
+        k.store(k.buffer("back", dtype, "write", (n,)), (i,), k.load(x, (last,)))
+        k.store(k.buffer("away", dtype, "write", (n,)), (last,), k.load(x, (i,)))
+        k.store(k.buffer("one", dtype, "write", (n,)), (i,), k.load(x, (k.i(n // 2),)))
+        k.store(k.buffer("even", dtype, "write", (2 * n,)), (k.op("mul", i, k.i(2)),), k.load(x, (i,)))
+        values = rng.integers(0, 2 if dtype is bool_ else 100, n).astype(dtype.dtype)
+        out = [zeros(dtype, n) for _ in range(4)] + [zeros(dtype, 2 * n)]
+        run(k.finish(), values, *out)
+        wanted = [values, values[::-1], values[::-1], np.full(n, values[n // 2])]
+        for actual, expected in zip(out, wanted, strict=False):
+            assert actual.tobytes() == np.ascontiguousarray(expected).tobytes()
+        assert out[4][::2].tobytes() == values.tobytes()
+        assert not np.ascontiguousarray(out[4][1::2]).view(np.uint8).any()
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 5, -2])
+def test_elements_apart(step: int) -> None:
+    for n in (40, 64):
+        for dtype in (f32, i64, bool_):
+            k = KernelBuilder("apart", workgroup=(32, 1, 1), threads=(n, 1, 1))
+            x, y = k.buffer("x", dtype, "read", (n * abs(step),)), k.buffer("y", dtype, "write", (n,))
+            at = k.op("mul", k.index("thread", 0), k.i(step))
+            at = k.op("add", at, k.i(1 if step > 0 else -step * n - 1))
+            k.store(y, (k.index("thread", 0),), k.load(x, (at,)))
+            values = np.random.default_rng(0).integers(0, 2 if dtype is bool_ else 99, n * abs(step))
+            values = values.astype(dtype.dtype)
+            actual = zeros(dtype, n)
+            run(k.finish(), values, actual)
+            np.testing.assert_array_equal(actual, values[1 if step > 0 else -1 :: step][:n])
+
+
+def test_strides_known_and_not() -> None:
+    base = np.arange(12 * 20, dtype=np.float32).reshape(12, 20)
+    for view in (base[::2, ::3], base.T[::1, ::-1], base[:, 3:9]):
+        rows, columns = view.shape
+        for baked in (True, False):
+            shape = (rows, columns) if baked else (None, None)
+            strides = tuple(s // 4 for s in view.strides) if baked else (None, None)
+            k = KernelBuilder("strided", workgroup=(16, 1, 1), threads=(columns, rows, 1))
+            x = k.buffer("x", f32, "read", shape, strides)
+            y = k.buffer("y", f32, "write", (rows, columns))
+            j, i = k.index("thread", 0), k.index("thread", 1)
+            k.store(y, (i, j), k.load(x, (i, j)))
+            actual = zeros(f32, rows, columns)
+            run(k.finish(), view, actual)
+            np.testing.assert_array_equal(actual, view)
+
+
+def faulty(n: int, *, store: bool, shift: int, index: DType = i32) -> Kernel:
+    k = KernelBuilder("faulty", workgroup=(32, 1, 1), threads=(n, 1, 1), index_dtype=index)
+    x, y = k.buffer("x", f32, "read", (None,)), k.buffer("y", f32, "write", (None,))
+    i = k.index("thread", 0)
+    far = k.op("add", i, k.i(shift))
+    if store:
+        k.store(y, (far,), k.load(x, (i,)), checked=True)
+    else:
+        k.store(y, (i,), k.op("add", k.load(x, (far,), checked=True), k.const(1.0, f32)))
+    return k.finish()
+
+
+@pytest.mark.parametrize("n", [1, 16, 40, 100])
+@pytest.mark.parametrize("shift", [-3, 5, 1 << 29, -(1 << 30)])
+@pytest.mark.parametrize("index", [i32, i64])
+def test_checked_accesses(n: int, shift: int, index: DType) -> None:
+    x = np.arange(1, n + 1, dtype=np.float32)
+    places = np.arange(n) + shift
+    inside = (places >= 0) & (places < n)
+    compiled = Compiled(faulty(n, store=False, shift=shift, index=index))
+    y = np.zeros(n, np.float32)
+    compiled(x, y)
+    np.testing.assert_array_equal(y, np.where(inside, x[np.clip(places, 0, n - 1)], 0) + 1)
+    first = int(places[~inside][0]) if shift > 0 else int(places[0])
+    check_record(compiled, site=0, axis=0, index=first, extent=n)
+    guard = np.zeros(n + 200, np.float32)
+    middle = guard[100 : 100 + n]
+    compiled = Compiled(faulty(n, store=True, shift=shift, index=index))
+    compiled(x, middle)
+    expected = np.zeros(n + 200, np.float32)
+    expected[100 + places[inside]] = x[inside]
+    np.testing.assert_array_equal(guard, expected)
+    check_record(compiled, site=0, axis=0, index=first, extent=n)
+
+
+def check_record(compiled: Compiled, *, site: int, axis: int, index: int, extent: int) -> None:
+    record = compiled.fault
+    assert record[:4].tolist() == [1, 7, site, axis]
+    assert record[4:6].view(np.int64)[0] == index
+    assert record[6:8].view(np.int64)[0] == extent
+
+
+def test_the_first_axis_that_fails_is_recorded() -> None:
+    k = KernelBuilder("axes", workgroup=(16, 1, 1), threads=(20, 1, 1))
+    x = k.buffer("x", f32, "read", (4, 5, 6))
+    y = k.buffer("y", f32, "write", (20,))
+    i = k.index("thread", 0)
+    where = (k.op("rem", i, k.i(4)), k.op("sub", i, k.i(15)), k.i(7))
+    k.store(y, (i,), k.load(x, where, checked=True))
+    compiled = run(k.finish(), zeros(f32, 4, 5, 6), zeros(f32, 20))
+    check_record(compiled, site=0, axis=1, index=-15, extent=5)
+
+
+def test_the_first_fault_is_kept() -> None:
+    compiled = Compiled(faulty(8, store=False, shift=5))
+    slots, groups = compiled.prepare(np.ones(8, np.float32), np.zeros(8, np.float32))
+    compiled.fault[:] = np.arange(1, 9)
+    compiled._call(slots.ctypes.data, 0, groups)
+    assert compiled.fault.tolist() == list(range(1, 9))
+
+
+def test_assertions() -> None:
+    k = KernelBuilder("asserting", workgroup=(32, 1, 1), threads=(50, 1, 1))
+    x, y = k.buffer("x", i32, "read", (50,)), k.buffer("y", i32, "write", (50,))
+    i = k.index("thread", 0)
+    value = k.let(k.load(x, (i,)))
+    k.assertion(k.op("lt", k.load(x, (k.i(0),)), k.i(100)), "the first is small")
+    k.assertion(k.op("ge", value, k.i(0)), "not negative")
+    k.store(y, (i,), value)
+    kernel = k.finish()
+    x_values, y_values = np.arange(50, dtype=np.int32), np.zeros(50, np.int32)
+    compiled = run(kernel, x_values, y_values)
+    assert not compiled.fault.any()
+    x_values[40] = -1
+    compiled(x_values, y_values)
+    check_record(compiled, site=1, axis=0, index=0, extent=0)
+    np.testing.assert_array_equal(y_values, x_values)
+    x_values[0] = 100
+    compiled(x_values, y_values)
+    check_record(compiled, site=0, axis=0, index=0, extent=0)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_atomics(shared: bool) -> None:
+    n = 100
+    for dtype in (i32, u32, i64, f32):
+        for op in ("add", "min", "max", "and", "or", "xor", "exchange"):
+            if dtype is f32 and op not in ("add", "exchange"):
+                continue
+            k = KernelBuilder("atomics", workgroup=(n, 1, 1))
+            x, out = k.buffer("x", dtype, "read", (n,)), k.buffer("out", dtype, "readwrite", (4,))
+            old = k.buffer("old", dtype, "write", (n,))
+            i = k.index("local", 0)
+            at = k.op("rem", i, k.i(4))
+            target = out
+            if shared:
+                target = k.alloc("cells", dtype, (4,), "shared")
+                with k.if_(k.op("lt", i, k.i(4))):
+                    k.store(target, (i,), k.load(out, (i,)))
+                k.barrier()
+            k.store(old, (i,), k.atomic(op, target, (at,), k.load(x, (i,))))
+            if shared:
+                k.barrier()
+                with k.if_(k.op("lt", i, k.i(4))):
+                    k.store(out, (i,), k.load(target, (i,)))
+            values = (np.arange(n) % 13 + 1).astype(dtype.dtype)
+            cells, olds = np.full(4, 7, dtype.dtype), np.zeros(n, dtype.dtype)
+            run(k.finish(), values, cells, olds, groups=(1,))
+            expected, before = np.full(4, 7, dtype.dtype), np.zeros(n, dtype.dtype)
+            rule = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or}
+            rule |= {"xor": np.bitwise_xor, "exchange": lambda a, b: b}
+            for lane in range(n):
+                before[lane] = expected[lane % 4]
+                expected[lane % 4] = rule[op](expected[lane % 4], values[lane])
+            np.testing.assert_array_equal(cells, expected)
+            np.testing.assert_array_equal(olds, before)
+
+
+def test_compare_and_exchange() -> None:
+    n = 50
+    k = KernelBuilder("swap", workgroup=(32, 1, 1), threads=(n, 1, 1))
+    lock, old = k.buffer("lock", i32, "readwrite", (1,)), k.buffer("old", i32, "write", (n,))
+    i = k.index("thread", 0)
+    k.store(old, (i,), k.atomic("compare_exchange", lock, (k.i(0),), k.op("add", i, k.i(5)), compare=k.i(0)))
+    cells, olds = np.zeros(1, np.int32), np.zeros(n, np.int32)
+    run(k.finish(), cells, olds)
+    assert cells[0] == 5
+    np.testing.assert_array_equal(olds, [0] + [5] * (n - 1))
+
+
+def test_checked_atomics() -> None:
+    n = 40
+    k = KernelBuilder("histogram", workgroup=(32, 1, 1), threads=(n, 1, 1))
+    x, out = k.buffer("x", i32, "read", (n,)), k.buffer("out", i32, "readwrite", (4,))
+    k.atomic("add", out, (k.load(x, (k.index("thread", 0),)),), k.i(1), checked=True)
+    values = (np.arange(n) % 6).astype(np.int32)
+    cells = np.zeros(4, np.int32)
+    compiled = run(k.finish(), values, cells)
+    np.testing.assert_array_equal(cells, np.bincount(values, minlength=6)[:4])
+    check_record(compiled, site=0, axis=0, index=4, extent=4)
+
+
+@pytest.mark.parametrize("size", [1, 5, 16, 48, 64, 100, 256, 1000])
+@pytest.mark.parametrize("dtype", [i32, u32, f32])
+def test_collectives(size: int, dtype: DType) -> None:
+    k = KernelBuilder("collectives", workgroup=(size, 1, 1))
+    x, i = k.buffer("x", dtype, "read", (3, size)), k.index("local", 0)
+    row = k.index("group", 0)
+    value = k.let(k.load(x, (row, i)))
+    for op in ("sum", "max", "min", "scan"):
+        k.store(k.buffer(op, dtype, "write", (3, size)), (row, i), k.collective(op, value))
+    for op in ("any", "all"):
+        truth = k.collective(op, k.op("lt", value, k.const(1, dtype)))
+        k.store(k.buffer(op, bool_, "write", (3, size)), (row, i), truth)
+    values = np.stack([np.arange(size) % 7, np.zeros(size), np.arange(size) % 5 + 1]).astype(dtype.dtype)
+    outputs = [zeros(dtype, 3, size) for _ in range(4)] + [zeros(bool_, 3, size) for _ in range(2)]
+    run(k.finish(), values, *outputs, groups=(3,))
+    spread = np.ones((1, size), dtype.dtype)
+    wanted = [rule(axis=1, keepdims=True) * spread for rule in (values.sum, values.max, values.min)]
+    wanted += [values.cumsum(axis=1), (values < 1).any(1, keepdims=True) | (spread > 1)]
+    wanted.append((values < 1).all(1, keepdims=True) | (spread > 1))
+    for actual, expected in zip(outputs, wanted, strict=True):
+        np.testing.assert_array_equal(actual, expected.astype(actual.dtype))
+
+
+def test_extremes_of_nan_and_zeros_across_lanes() -> None:
+    size = 100
+    k = KernelBuilder("extremes", workgroup=(size, 1, 1))
+    x, i = k.buffer("x", f32, "read", (4, size)), k.index("local", 0)
+    row = k.index("group", 0)
+    value = k.let(k.load(x, (row, i)))
+    for op in ("max", "min", "sum"):
+        k.store(k.buffer(op, f32, "write", (4, size)), (row, i), k.collective(op, value))
+    values = np.zeros((4, size), np.float32)
+    values[0, 37] = -0.0
+    values[1, 61] = np.nan
+    values[2] = -0.0
+    values[3] = -np.inf
+    high, low, total = (zeros(f32, 4, size) for _ in range(3))
+    run(k.finish(), values, high, low, total, groups=(4,))
+    assert not np.signbit(high[0]).any() and np.signbit(low[0]).all()
+    assert np.isnan(high[1]).all() and np.isnan(low[1]).all()
+    assert np.signbit(high[2]).all() and np.signbit(low[2]).all() and np.signbit(total[2]).all()
+    assert (high[3] == -np.inf).all() and (low[3] == -np.inf).all()
+
+
+@pytest.mark.parametrize("tile", [(16, 16), (32, 8), (8, 8), (5, 3), (32, 32)])
+def test_transpose_through_shared_memory(tile: tuple[int, int]) -> None:
+    width, height = tile
+    side = max(tile)
+    rows, columns = 3 * side, 2 * side
+    k = KernelBuilder("transpose", workgroup=(width, height, 1))
+    x, y = k.buffer("x", f32, "read", (rows, columns)), k.buffer("y", f32, "write", (columns, rows))
+    cells = k.alloc("cells", f32, (side, side + 1), "shared")
+    lx, ly = k.index("local", 0), k.index("local", 1)
+    left, top = k.op("mul", k.index("group", 0), k.i(side)), k.op("mul", k.index("group", 1), k.i(side))
+
+    def each(use: object) -> None:
+        with k.for_(ly, k.i(side), height) as i, k.for_(lx, k.i(side), width) as j:
+            use(i, j)  # type: ignore[operator]
+
+    each(lambda i, j: k.store(cells, (i, j), k.load(x, (k.op("add", top, i), k.op("add", left, j)))))
+    k.barrier()
+    each(lambda i, j: k.store(y, (k.op("add", left, i), k.op("add", top, j)), k.load(cells, (j, i))))
+    values = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
+    actual = zeros(f32, columns, rows)
+    run(k.finish(), values, actual, groups=(2, 3))
+    np.testing.assert_array_equal(actual, values.T)
+
+
+def test_tiled_matmul_with_barriers_in_a_loop() -> None:
+    tile, m, n, depth = 16, 32, 48, 64
+    k = KernelBuilder("matmul", workgroup=(tile, tile, 1))
+    a, b = k.buffer("a", f32, "read", (m, depth)), k.buffer("b", f32, "read", (depth, n))
+    c = k.buffer("c", f32, "write", (m, n))
+    left, right = k.alloc("left", f32, (tile, tile), "shared"), k.alloc("right", f32, (tile, tile), "shared")
+    lx, ly, x, y = k.index("local", 0), k.index("local", 1), k.index("thread", 0), k.index("thread", 1)
+    total = k.let(k.const(0.0, f32), "total")
+    with k.for_(k.i(0), k.i(depth), tile) as start:
+        k.store(left, (ly, lx), k.load(a, (y, k.op("add", start, lx))))
+        k.store(right, (ly, lx), k.load(b, (k.op("add", start, ly), x)))
+        k.barrier()
+        with k.for_(k.i(0), k.i(tile)) as step:
+            k.assign(total, k.op("add", total, k.op("mul", k.load(left, (ly, step)), k.load(right, (step, lx)))))
+        k.barrier()
+    k.store(c, (y, x), total)
+    rng = np.random.default_rng(0)
+    values = [rng.integers(-4, 5, shape).astype(np.float32) for shape in ((m, depth), (depth, n))]
+    actual = zeros(f32, m, n)
+    run(k.finish(), *values, actual, groups=(n // tile, m // tile))
+    np.testing.assert_array_equal(actual, values[0] @ values[1])
+
+
+def test_private_arrays() -> None:
+    n = 37
+    k = KernelBuilder("private", workgroup=(16, 1, 1), threads=(n, 1, 1))
+    x, y = k.buffer("x", i32, "read", (n, 8)), k.buffer("y", i32, "write", (n, 8))
+    cells = k.alloc("cells", i32, (8,), "private")
+    i = k.index("thread", 0)
+    with k.for_(k.i(0), k.i(8)) as j:
+        k.store(cells, (j,), k.load(x, (i, j)))
+    with k.for_(k.i(0), k.i(8)) as j:
+        turned = k.op("and", k.op("add", j, i), k.i(7))
+        k.store(y, (i, j), k.load(cells, (turned,)))
+    values = np.random.default_rng(0).integers(0, 99, (n, 8), np.int32)
+    actual = zeros(i32, n, 8)
+    run(k.finish(), values, actual)
+    order = (np.arange(8) + np.arange(n)[:, None]) % 8
+    np.testing.assert_array_equal(actual, np.take_along_axis(values, order, 1))
+
+
+def test_counting_near_the_end_of_the_dtype() -> None:
+    n = 20
+    for step, start, stop in ((3, 2**31 - 10, 2**31 - 1), (-3, -(2**31) + 9, -(2**31)), (1 << 30, 0, 2**31 - 1)):
+        for varying in (False, True):
+            k = KernelBuilder("count", workgroup=(16, 1, 1), threads=(n, 1, 1))
+            ends, y = k.buffer("ends", i32, "read", (n,)), k.buffer("y", i32, "write", (n,))
+            i = k.index("thread", 0)
+            count = k.let(k.i(0), "count")
+            end = k.load(ends, (i if varying else k.i(0),))
+            with k.for_(k.i(start), end, step):
+                k.assign(count, k.op("add", count, k.i(1)))
+            k.store(y, (i,), count)
+            actual = zeros(i32, n)
+            run(k.finish(), np.full(n, stop, np.int32), actual)
+            assert (actual == len(range(start, stop, step))).all()
+
+
+def test_scalars_of_every_dtype() -> None:
+    k = KernelBuilder("scalars", workgroup=(16, 1, 1), threads=(3, 1, 1))
+    i, values, outputs = k.index("thread", 0), [], []
+    for dtype in ALL:
+        scalar = k.scalar(f"s_{dtype}", dtype)
+        k.store(k.buffer(f"y_{dtype}", dtype, "write", (3,)), (i,), scalar)
+        values.append(dtype.dtype.type(1 if dtype is bool_ else 5))
+        outputs.append(zeros(dtype, 3))
+    mixed = [part for pair in zip(values, outputs, strict=True) for part in pair]
+    run(k.finish(), *mixed)
+    for value, output in zip(values, outputs, strict=True):
+        assert (output == value).all()
+
+
+def test_contraction_is_allowed_only_on_request() -> None:
+    k = KernelBuilder("fma", workgroup=(16, 1, 1), threads=(16, 1, 1))
+    x, y = k.buffer("x", f32, "read", (16,)), k.buffer("y", f32, "write", (16,))
+    i = k.index("thread", 0)
+    value = k.let(k.load(x, (i,)))
+    k.store(y, (i,), k.op("sub", k.op("mul", value, value), k.const(1.0, f32)))
+    kernel = k.finish()
+    values = np.full(16, 1 + 2.0**-12, np.float32)
+    strict, fused = zeros(f32, 16), zeros(f32, 16)
+    Compiled(kernel)(values, strict)
+    Compiled(kernel, contract=True)(values, fused)
+    np.testing.assert_array_equal(strict, values * values - np.float32(1))
+    exact = (values.astype(np.float64) ** 2 - 1).astype(np.float32)
+    assert "contract" not in render(kernel).text
+    assert np.array_equal(fused, exact) or np.array_equal(fused, strict)  # a CPU without fused operations
+
+
+def test_arrays_past_the_stack_are_refused() -> None:
+    k = KernelBuilder("large", workgroup=(16, 1, 1))
+    k.alloc("cells", f32, (1 << 17,), "shared")
+    with pytest.raises(Unsupported, match="524288 bytes of shared and private arrays"):
+        render(k.finish())
+
+
+def test_lanes_are_of_the_lengths_that_work() -> None:
+    with pytest.raises(ArgumentError, match="vector_lanes"):
+        render(scale(10, 10), vector_lanes=8)
+
+
+def test_half_precision_passes_through() -> None:
+    n = 50
+    for dtype in (f16, bf16):
+        k = KernelBuilder("half", workgroup=(16, 1, 1), threads=(n, 1, 1))
+        x, y = k.buffer("x", dtype, "read", (n,)), k.buffer("y", dtype, "write", (n,))
+        i = k.index("thread", 0)
+        k.store(y, (i,), k.cast(k.op("mul", k.cast(k.load(x, (i,)), f32), k.const(0.3, f32)), dtype))
+        values = np.linspace(-3, 3, n).astype(dtype.dtype)
+        actual = zeros(dtype, n)
+        run(k.finish(), values, actual)
+        expected = (values.astype(np.float32) * np.float32(0.3)).astype(dtype.dtype)
+        assert actual.tobytes() == expected.tobytes()
