@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from poot.dtypes import BY_NAME, ArraySpec, bool_, i32, u8
+from poot.dtypes import BY_NAME, ArraySpec, bf16, bool_, f32, i32, i64, u8
 from poot.errors import ArgumentError, ShapeError
 from poot.trace.graph import Atom, Equation, Graph, Params
 from poot.trace.graph import Literal as Number
@@ -164,9 +164,11 @@ def _sort_body(emit: Callable[..., Any], equation: Equation) -> list[Atom]:
 def _sort_examples() -> tuple[Example, ...]:
     found: list[Example] = []
     for descending in (False, True):
-        for shape, axis in (((1,), 0), ((0,), 0), ((7,), 0), ((3, 5), 0), ((3, 5), 1), ((2, 0, 3), 1), ((2, 70), 1)):
+        for shape, axis in (((1,), 0), ((0,), 0), ((7,), 0), ((3, 5), 0), ((3, 5), 1), ((2, 0, 3), 1)):
             params = Params(axis=axis, descending=descending)
             found += [Example((shape,), params), Example((shape, shape), params, dtypes=(None, i32))]
+        long = Params(axis=1, descending=descending)
+        found += [Example(((2, 70), (2, 70)), long, dtypes=(dtype, i32)) for dtype in (f32, bf16, u8, i64)]
     return tuple(found)
 
 
@@ -222,9 +224,12 @@ register(
         _top_k_type,
         _top_k,
         Inline(_top_k_body),
-        examples=tuple(
-            Example((shape,), Params(k=k))
-            for shape, k in (((1,), 1), ((7,), 3), ((3, 5), 5), ((3, 5), 0), ((4, 1, 9), 2), ((0, 3), 2), ((2, 70), 4))
+        examples=(
+            *(
+                Example((shape,), Params(k=k))
+                for shape, k in (((1,), 1), ((7,), 3), ((3, 5), 5), ((3, 5), 0), ((4, 1, 9), 2), ((0, 3), 2))
+            ),
+            Example(((2, 70),), Params(k=4), dtypes=(f32,)),
         ),
         stored=True,
     )
