@@ -111,6 +111,8 @@ class Signature:
             value = value.materialise(value.dtype)
         if isinstance(value, Array):
             return Leaf(path, "array", value, value.spec)
+        if isinstance(value, np.ma.MaskedArray):
+            return self._foreign(path, cast("object", value))
         if isinstance(value, np.ndarray):
             return self._array(path, cast("np.ndarray[Any, Any]", value))
         if isinstance(value, ArraySpec):
@@ -133,16 +135,18 @@ class Signature:
 
     def _foreign(self, path: str, value: Any) -> Leaf:
         """Arrays of other libraries, through DLPack or the array interface."""
-        if not callable(value) or hasattr(value, "__dlpack__"):
+        remedy = 'pass arrays, or make it static: @poot.trace(static_argnames=("{root}",)).'
+        if isinstance(value, np.ma.MaskedArray):
+            remedy = "pass value.filled(…), or its data and its mask as two arrays."
+        elif not callable(value) or hasattr(value, "__dlpack__"):
             array = foreign_array(value)
             if array is not None:
                 return self._array(path, array)
-        root = path.partition(".")[0]
         raise CaptureError(
             what=f"argument {path!r} of {self.name}",
-            message=f"a {type(value).__name__} is no pytree of arrays",
+            message=f"a {type(cast('object', value)).__name__} is no pytree of arrays",
             where=user_location(),
-            remedy=f'pass arrays, or make it static: @poot.trace(static_argnames=("{root}",)).',
+            remedy=remedy.replace("{root}", path.partition(".")[0]),
         )
 
 

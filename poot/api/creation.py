@@ -74,7 +74,10 @@ def _host(value: Any) -> np.ndarray[Any, Any]:
     found = foreign_array(value)
     if found is not None:
         return found
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ArgumentError(what="asarray", actual=value, expected=f"lists of equal lengths ({error})") from None
     if array.dtype.kind == "f":
         return array.astype(f32.dtype)
     if array.dtype.kind == "i" and _in_range(array):

@@ -244,7 +244,7 @@ def plan(
             fail(made.name, f"a grid of {launched} work-groups is past what {device.name} can launch", "launch fewer.")
         bounds = specialised.kernel.threads or ()
         extra = [*launched, *(counts[axis] for axis, bound in enumerate(bounds) if bound is None)]
-    loaded = load(kernel, device)
+    loaded = load(compile_kernel(kernel, device.target), device)
     return Plan(kernel, specialised, loaded, physical, _sources(loaded.compiled, layouts, counts, extra))
 
 
@@ -292,9 +292,8 @@ _SHELF = _Shelf()
 _LOADED = 1024
 
 
-def load(kernel: Kernel, device: DeviceBackend) -> Loaded:
-    """A kernel on a device; one that means the same is compiled and loaded once."""
-    compiled = compile_kernel(kernel, device.target)
+def load(compiled: CompiledKernel, device: DeviceBackend) -> Loaded:
+    """A compiled kernel on a device, loaded once."""
     key = id(compiled), id(device)
     with _SHELF.lock:
         found = _SHELF.kept.get(key)

@@ -301,3 +301,21 @@ def test_an_index_out_of_range_on_any_axis_faults_on_every_device(device: poot.D
     with pytest.raises(IndexError, match=rf"index {bad if bad > 0 else bad + 3} is out of range for axis {axis}"):
         np.asarray(take(x, np.array([0, bad, 1], np.int32)))
     assert same(take(x, good), np.take(x, good, axis))
+
+
+def test_numpys_comparisons_of_whole_arrays() -> None:
+    a = poot.asarray(ones())
+    assert np.allclose(a, ones())
+    assert np.array_equal(a, ones())
+    assert not np.array_equal(a, ones(4))
+    assert not np.allclose(a, ones() + 1)
+    assert poot.trace(lambda x: ops.array_equal(x, ones()))(ones())
+    np.testing.assert_allclose(a, ones())
+
+
+def test_masked_arrays_and_ragged_lists_are_refused() -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[0, 1])
+    with pytest.raises(TypeError, match=r"argument 'x' .*: a MaskedArray is no pytree of arrays(.|\n)*value\.filled"):
+        poot.trace(lambda x: x)(masked)
+    with pytest.raises(ValueError, match="asarray: .* is not valid, expected lists of equal lengths"):
+        poot.asarray([[1, 2], [3]])

@@ -97,6 +97,8 @@ from poot.trace.ops.indexing import dynamic_slice, dynamic_update_slice, take, t
 from poot.trace.ops.inspection import can_cast, finfo, iinfo, isdtype, result_type
 from poot.trace.ops.linalg import diagonal, dot, dot_general, matmul, outer, tensordot, trace, vecdot
 from poot.trace.ops.logic import (
+    allclose,
+    array_equal,
     bitcast,
     bitwise_and,
     bitwise_count,
@@ -291,6 +293,8 @@ __all__ = [
     "int8",
     "invert",
     "iota",
+    "allclose",
+    "array_equal",
     "isclose",
     "isdtype",
     "isfinite",

@@ -8,8 +8,9 @@ from poot.dtypes import DType, DTypeLike, bool_, i8, i16, i32, i64
 from poot.errors import DTypeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import bind1, joined, lift
+from poot.trace.graph import Literal
 from poot.trace.ops.maps import bits, compare, float_map, logical, truth
-from poot.trace.ops.promotion import cast, common_dtype, common_float, dtype_argument, dtype_of, spread
+from poot.trace.ops.promotion import cast, common_dtype, common_float, dtype_argument, dtype_of, shape_of, spread
 from poot.trace.source import user_location
 
 #: The signed integer of a width.
@@ -172,6 +173,25 @@ def isclose(
         near = logical_and(abs(a - b) <= atol + rtol * abs(b), isfinite(b))
         same = logical_or(near, a == b)
         return logical_or(same, logical_and(isnan(a), isnan(b))) if equal_nan else same
+
+
+def allclose(
+    x1: ArrayLike, x2: ArrayLike, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+) -> Array:
+    """One bool: whether all elements are close, as `isclose` says."""
+    near = isclose(x1, x2, rtol, atol, equal_nan=equal_nan)
+    return bind1("reduce_all", (near,), axes=tuple(range(near.ndim)))
+
+
+def array_equal(x1: ArrayLike, x2: ArrayLike, /, equal_nan: bool = False) -> Array:
+    """One bool: whether shapes and all elements are equal; nothing is broadcast."""
+    with joined(x1, x2):
+        if shape_of(x1) != shape_of(x2):
+            return lift(Literal(False, bool_))
+        same = equal(x1, x2)
+        if equal_nan:
+            same = logical_or(same, logical_and(isnan(x1), isnan(x2)))
+        return bind1("reduce_all", (same,), axes=tuple(range(same.ndim)))
 
 
 def nan_to_num(x: ArrayLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
