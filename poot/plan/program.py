@@ -6,7 +6,9 @@ equation.  Nothing in it refers to a device: backends load it, and `interpret` r
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from poot.dtypes import ArraySpec
@@ -185,6 +187,12 @@ class Program:
         from poot.plan.report import report  # it reads these classes
 
         return report(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the program to a file, which `load_program` reads; the users' lines are left out."""
+        from poot.plan.serial import dump_program  # it needs these classes
+
+        Path(path).write_bytes(dump_program(self))
 
     def source(self, language: Language) -> str:
         """Every kernel in a language of the target, rendered now; Unsupported for any other language."""

@@ -217,3 +217,16 @@ class Graph:
         from poot.trace.text import format_graph  # the printer needs these classes
 
         return format_graph(self)
+
+    def to_bytes(self) -> bytes:
+        """The graph saved: versioned, with the signatures of its primitives; the users' lines are left out."""
+        from poot.trace.serial import dump_graph  # it needs these classes
+
+        return dump_graph(self)
+
+    @staticmethod
+    def from_bytes(data: bytes, what: str = "graph") -> Graph:
+        """The graph that `to_bytes` saved; SerialisationError if it is damaged, of another version, or unknown here."""
+        from poot.trace.serial import load_graph  # it needs these classes
+
+        return load_graph(data, what)

@@ -99,7 +99,7 @@ CANONICAL: list[tuple[str, Callable[..., Any], tuple[ArraySpec, ...], list[str]]
 )
 def test_canonical_forms(function: Callable[..., Any], specs: tuple[ArraySpec, ...], expected: list[str]) -> None:
     graph = graph_of(function, *specs)
-    result, record = apply(CANONICALISE, graph)
+    result, _ = apply(CANONICALISE, graph)
     result, _ = apply(DCE, result)
     assert names(result) == expected
     values = {f"a{n}": special(spec) for n, spec in enumerate(specs)}

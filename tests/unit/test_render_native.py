@@ -424,8 +424,8 @@ def test_contraction_is_allowed_only_on_request() -> None:
 
 def test_arrays_past_the_stack_are_refused() -> None:
     k = KernelBuilder("large", workgroup=(16, 1, 1))
-    k.alloc("cells", f32, (1 << 17,), "shared")
-    with pytest.raises(Unsupported, match="524288 bytes of shared and private arrays"):
+    k.alloc("cells", f32, (1 << 19,), "shared")
+    with pytest.raises(Unsupported, match="2097152 bytes of shared and private arrays"):
         render(k.finish())
 
 

@@ -1,0 +1,178 @@
+"""Saved programs: what is loaded is what was saved, and what is damaged or does not keep to its buffers is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poot.dtypes import f16, f32
+from poot.errors import SerialisationError
+from poot.kernel.ir import Load, Store, walk
+from poot.plan.compile import compile as plan
+from poot.plan.program import Binding, Copy, Launch, Program, Slot
+from poot.plan.serial import dump_program, load_program
+from poot.target import Target
+from poot.trace import ops
+from poot.trace.builder import Builder
+from poot.trace.graph import Literal
+from tests.plan_support import INTERPRET, LIMITS, compare, run_program
+from tests.random_graphs import random_bindings, random_graph
+
+
+def program(target: Target = INTERPRET) -> Program:
+    """Rows, a contraction with panels, a state, and a literal NaN."""
+    b = Builder(LIMITS)
+    x, w, s = b.input("x", f32[9, 40]), b.constant("w", f32[24, 40]), b.state("s", f32[9, 24])
+    y = ops.nn.softmax(ops.matmul(x, w.T) + s)
+    z = b.emit("add", (y, Literal(math.nan, f32)))[0]
+    return plan(b.finish((y, z, 1.5), updates={"s": y * 0.5}), target)
+
+
+def arrays() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = {"x": (9, 40), "w": (24, 40), "s": (9, 24)}
+    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def test_a_program_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
+    saved = program(Target.parse("cpu"))
+    saved.save(tmp_path / "block.poot")
+    loaded = load_program(tmp_path / "block.poot")
+    assert loaded == saved and loaded.report() == saved.report()
+    assert dump_program(loaded) == dump_program(saved)
+
+
+@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_random_programs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, "any", equations=20)
+    bindings = random_bindings(graph, rng, "any")
+    saved = plan(graph, INTERPRET)
+    loaded = load_program(dump_program(saved))
+    assert replace(loaded, kernels=()) == replace(saved, kernels=())
+    compare(run_program(loaded, bindings)[0], run_program(saved, bindings)[0], exact=True)
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
+    """A saved program with a change in its body, and a digest that fits."""
+    container = json.loads(dump_program(program()))
+    body = json.loads(container["program"])
+    change(body)
+    text = json.dumps(body)
+    return json.dumps(container | {"program": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "program: it is not a saved program"),
+        (b"\x80\x04N.", "program: it is not a saved program"),
+        (b"[1, 2]", "program: it is not a saved program"),
+        (b'{"format": "poot graph"}', "program: it is not a saved program"),
+        (b"[" * 100_000, "program: it is not a saved program"),
+    ],
+)
+def test_other_files(data: bytes, message: str) -> None:
+    with pytest.raises(SerialisationError, match=message):
+        load_program(data)
+
+
+def test_other_versions_and_damage() -> None:
+    container = json.loads(dump_program(program()))
+    with pytest.raises(SerialisationError, match="it has version 2, and this poot reads version 1"):
+        load_program(json.dumps(container | {"version": 2}).encode())
+    with pytest.raises(SerialisationError, match="it is damaged"):
+        load_program(json.dumps(container | {"program": container["program"][:-5]}).encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kernels", []),
+        ("steps", [{"Launch": [0, [], [1, 1, 1], []]}]),
+        ("steps", [{"Launch": [99, [], [1, 1, 1], []]}]),
+        ("steps", [{"Execute": ["rm"]}]),
+        ("steps", [{"Path": ["/"]}]),
+        ("steps", [[1, 2]]),
+        ("storage", None),
+        ("outputs", [0, 1, 2]),
+        ("outputs", []),
+        ("updates", []),
+        ("equation_plans", []),
+        ("contract", 0.5),
+        ("graph", "x"),
+        ("target", "{}"),
+    ],
+)
+def test_bodies_that_do_not_fit(name: str, value: Any) -> None:
+    with pytest.raises(SerialisationError):
+        load_program(changed(lambda body: body.__setitem__(name, value)))
+
+
+def tampered(change: Callable[[Program], Program]) -> None:
+    with pytest.raises(SerialisationError):
+        load_program(dump_program(change(program())))
+
+
+def launch_of(p: Program) -> tuple[int, Launch]:
+    return next((number, step) for number, step in enumerate(p.steps) if isinstance(step, Launch))
+
+
+def with_launch(p: Program, **changes: Any) -> Program:
+    number, launch = launch_of(p)
+    return replace(p, steps=(*p.steps[:number], replace(launch, **changes), *p.steps[number + 1 :]))
+
+
+def with_slot(p: Program, number: int, slot: Slot) -> Program:
+    slots = p.storage.slots
+    return replace(p, storage=replace(p.storage, slots=(*slots[:number], slot, *slots[number + 1 :])))
+
+
+def test_steps_keep_to_their_slots() -> None:
+    _, launch = launch_of(program())
+    first = launch.bindings[0]
+    tampered(lambda p: with_launch(p, bindings=(Binding(first.slot, 1 << 20), *launch.bindings[1:])))
+    tampered(lambda p: with_launch(p, bindings=(Binding(first.slot, -1), *launch.bindings[1:])))
+    tampered(lambda p: with_launch(p, bindings=(Binding(-1), *launch.bindings[1:])))
+    tampered(lambda p: with_launch(p, bindings=launch.bindings[1:]))
+    tampered(lambda p: with_launch(p, groups=(1 << 40, 1, 1)))
+    tampered(lambda p: with_launch(p, groups=(0, 1, 1)))
+    tampered(lambda p: with_launch(p, equations=(1000,)))
+    tampered(lambda p: replace(p, steps=(*p.steps, Copy(p.outputs[0], p.outputs[2]))))
+    tampered(lambda p: replace(p, steps=(*p.steps, Copy(p.outputs[0], 0))))
+
+
+def test_slots_keep_to_the_arena_and_the_graph() -> None:
+    slots = program().storage.slots
+    number = next(n for n, slot in enumerate(slots) if slot.role == "scratch")
+    tampered(lambda p: with_slot(p, number, replace(slots[number], offset=1 << 30)))
+    tampered(lambda p: with_slot(p, number, replace(slots[number], offset=-64)))
+    tampered(lambda p: with_slot(p, number, replace(slots[number], spec=f16[1])))
+    tampered(lambda p: with_slot(p, 0, replace(slots[0], name="other")))
+    tampered(lambda p: with_slot(p, 0, replace(slots[0], spec=f32[1])))
+    tampered(lambda p: replace(p, storage=replace(p.storage, arena_bytes=0)))
+
+
+def test_accesses_that_cannot_be_proven_are_checked() -> None:
+    p = program()
+    loaded = load_program(dump_program(p))
+    assert not any(isinstance(n, (Load, Store)) and n.checked for k in loaded.kernels for n in walk(k.body))
+    number, launch = launch_of(p)
+    wider = with_launch(p, groups=(launch.groups[0] + 5, *launch.groups[1:]))
+    if p.kernels[launch.kernel].threads is None:
+        loaded = load_program(dump_program(wider))
+        kernel = loaded.kernels[launch.kernel]
+        assert all(n.checked for n in walk(kernel.body) if isinstance(n, (Load, Store)))
+    assert number >= 0
