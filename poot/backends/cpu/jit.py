@@ -53,6 +53,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
+@contextlib.contextmanager
+def llvm_lock() -> Iterator[None]:
+    """LLVM to oneself, for code generators of other targets."""
+    with _lock:
+        yield
+
+
 @dataclass(frozen=True, slots=True)
 class HostCPU:
     """The CPU that code is generated for, in LLVM's terms; `vector_bits` is the width of its widest registers."""
@@ -147,7 +154,7 @@ def _optimised(
                     module.data_layout = str(machine.target_data)
                     module.verify()
                     _require_known([function.name for function in module.functions if function.is_declaration], what)
-                    _run_passes(machine, module, opt_level)
+                    run_passes(machine, module, opt_level)
                     yield machine, module
             except CompileError:
                 raise
@@ -155,7 +162,8 @@ def _optimised(
                 raise _failure(what, str(error).strip()) from None
 
 
-def _run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, opt_level: int) -> None:
+def run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, opt_level: int) -> None:
+    """Optimise a module in place; the caller holds `llvm_lock`."""
     # Each is closed here, under the lock: one left to its finaliser would enter LLVM outside it.
     with (
         contextlib.closing(llvm.create_pipeline_tuning_options(opt_level)) as options,

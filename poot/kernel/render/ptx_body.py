@@ -88,12 +88,12 @@ class Body:
             If: self._if,
             For: self._for,
             While: self._while,
-            Break: lambda stmt: e.jump(self._loops[-1].done),
-            Continue: lambda stmt: e.jump(self._loops[-1].again),
-            Return: lambda stmt: e.jump(self._end),
-            Barrier: lambda stmt: self.collectives.barrier(),
+            Break: self._leave,
+            Continue: self._leave,
+            Return: self._leave,
+            Barrier: self._barrier,
             Assert: self._assert,
-            Alloc: lambda stmt: None,
+            Alloc: self._alloc,
         }
         self._expressions: dict[type, Callable[..., Value]] = {
             Const: self._const,
@@ -132,6 +132,21 @@ class Body:
         text = where.text.strip()
         if text:
             self.e.do(f"; line {where.line}: {text}")
+
+    def _leave(self, stmt: Break | Continue | Return) -> None:
+        match stmt:
+            case Break():
+                self.e.jump(self._loops[-1].done)
+            case Continue():
+                self.e.jump(self._loops[-1].again)
+            case Return():
+                self.e.jump(self._end)
+
+    def _barrier(self, stmt: Barrier) -> None:
+        self.collectives.barrier()
+
+    def _alloc(self, stmt: Alloc) -> None:
+        """Arrays are laid out before the body begins."""
 
     def _let(self, stmt: Let) -> None:
         value = self.expr(stmt.value)

@@ -1,0 +1,102 @@
+# pyright: basic
+"""LLVM IR text to PTX, and PTX to a cubin where `ptxas` is at hand (the triton package carries one).
+
+LLVM is entered under the same lock as for the host's own code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from poot.backends.cpu.jit import llvm_lock, run_passes
+from poot.errors import CompileError
+
+_TRIPLE = "nvptx64-nvidia-cuda"
+#: The oldest PTX version that knows an architecture; drivers take what is not newer than they are.
+_VERSIONS = {"sm_100": "ptx86", "sm_120": "ptx87"}
+_INTRINSIC = re.compile(r"^declare [^@]*@(llvm\.[\w.]+)\(", re.MULTILINE)
+_OURS = re.compile(
+    r"llvm\.(nvvm\.(read\.ptx\.sreg\.|shfl\.sync\.|barrier\.cta\.)"
+    r"|(abs|smax|smin|umax|umin|ctpop|ctlz|fabs|sqrt|floor|ceil|trunc|roundeven|minimum|maximum)\.[if]\d+$)"
+)
+_USAGE = re.compile(r"Used (\d+) registers")
+_SPILLS = re.compile(r"(\d+) bytes spill stores")
+_STACK = re.compile(r"(\d+) bytes stack frame")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+@functools.cache
+def _machine(arch: str) -> llvm.TargetMachine:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    features = "+" + _VERSIONS.get(arch, "ptx83")
+    return llvm.Target.from_triple(_TRIPLE).create_target_machine(
+        cpu=arch, features=features, opt=3, reloc="default", codemodel="default"
+    )
+
+
+def compile_ptx(ir_text: str, arch: str, *, what: str = "LLVM IR") -> str:
+    """The PTX of a module for "sm_80", "sm_90" …; CompileError with LLVM's message where it does not compile."""
+    for name in _INTRINSIC.findall(ir_text):
+        if not _OURS.match(name):  # LLVM ends the process on one that the target does not have
+            raise CompileError(what=what, target=f"cuda:{arch}", message=f"it declares {name}, which PTX may not use")
+    with llvm_lock():
+        machine = _machine(arch)
+        with contextlib.closing(llvm.create_context()) as context:
+            try:
+                with contextlib.closing(llvm.parse_assembly(ir_text, context)) as module:
+                    module.data_layout = str(machine.target_data)
+                    module.verify()
+                    run_passes(machine, module, 3)
+                    return machine.emit_assembly(module)
+            except RuntimeError as error:
+                raise CompileError(what=what, target=f"cuda:{arch}", message=str(error).strip()) from None
+
+
+@functools.cache
+def ptxas() -> tuple[str, str] | None:
+    """Path and version of the assembler, or None where there is none."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    if not path.is_file():
+        return None
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return str(path), answer.stdout.strip().splitlines()[-1]
+
+
+def assemble(ptx: str, arch: str, *, what: str = "PTX") -> tuple[bytes, tuple[tuple[str, int], ...]]:
+    """A cubin and the resources that it uses; CompileError with the assembler's message where it is refused.
+
+    Call it only where `ptxas()` finds an assembler.
+    """
+    found = ptxas()
+    assert found is not None, "ptxas() says whether there is an assembler"
+    with tempfile.TemporaryDirectory(prefix="poot-ptx-") as folder:
+        source, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(ptx)
+        command = [found[0], "-v", f"--gpu-name={arch}", str(source), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            message = (done.stderr or done.stdout).strip()
+            raise CompileError(what=what, target=f"cuda:{arch}", message=message)
+        return cubin.read_bytes(), resources(done.stderr)
+
+
+def resources(report: str) -> tuple[tuple[str, int], ...]:
+    """Registers, spilled bytes, stack and shared memory from what `ptxas -v` says."""
+    rows = (("registers", _USAGE), ("spills", _SPILLS), ("stack", _STACK), ("shared", _SHARED))
+    found = {name: pattern.search(report) for name, pattern in rows}
+    return tuple((name, int(match.group(1)) if match else 0) for name, match in found.items())

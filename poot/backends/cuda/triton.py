@@ -1,0 +1,116 @@
+# pyright: basic
+"""Triton source to a cubin, with Triton as a compiler alone: no torch, no GPU, no launcher of its own."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import linecache
+import re
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from poot.backends.cuda.code import CudaCode
+from poot.backends.cuda.nvptx import ptxas
+from poot.errors import CompileError, Unsupported
+from poot.kernel.render.triton import TritonSource
+
+_numbers = itertools.count()
+#: Triton's code generator keeps state of its own; one compile at a time.
+_lock = threading.Lock()
+_REGISTERS = re.compile(r"REG:(\d+).*?STACK:(\d+).*?SHARED:(\d+).*?LOCAL:(\d+)", re.DOTALL)
+
+
+@functools.cache
+def version() -> str | None:
+    """Triton's version, or None where it is not installed."""
+    try:
+        import triton
+    except ImportError:
+        return None
+    return triton.__version__
+
+
+def capability(arch: str) -> int:
+    """ "sm_90" as the number 90."""
+    return int(arch.removeprefix("sm_"))
+
+
+def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str) -> CudaCode:
+    """The cubin of a rendered kernel; CompileError with Triton's message where it does not compile."""
+    if version() is None:
+        raise Unsupported(
+            what=what,
+            target=f"cuda:{arch}",
+            message="triton is not installed",
+            remedy="run `pip install triton`, or use language=\"ptx\".",
+        )
+    with _lock:
+        try:
+            compiled = _compile(source, arch, contract)
+        except Exception as error:  # Triton's errors share no base class
+            message = "\n".join(str(e) for e in (error, error.__cause__) if e is not None)
+            raise CompileError(what=what, target=f"cuda:{arch}", message=message) from error
+    metadata = compiled.metadata
+    image = compiled.asm["cubin"]
+    found = _usage(image)
+    return CudaCode(
+        image=image,
+        entry=metadata.name,
+        threads=32 * metadata.num_warps,
+        shared=metadata.shared,
+        hidden=2,
+        scratch=getattr(metadata, "global_scratch_size", 0) or 0,
+        scratch_align=getattr(metadata, "global_scratch_align", 1) or 1,
+        resources=(*found, ("shared", metadata.shared), ("warps", metadata.num_warps)),
+        text=compiled.asm["ptx"],
+    )
+
+
+def _compile(source: TritonSource, arch: str, contract: bool) -> Any:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    function = _function(source)
+    attributes = {(number,): [["tt.divisibility", 16]] for number in source.aligned}
+    ast = ASTSource(fn=function, signature=dict(source.signature), constexprs={}, attrs=attributes)
+    options: dict[str, Any] = {"num_warps": source.warps, "enable_fp_fusion": contract, "sanitize_overflow": False}
+    number = capability(arch)
+    if number < 100:
+        options["ptx_version"] = 84
+    return triton.compile(ast, target=GPUTarget("cuda", number, 32), options=options)
+
+
+def _function(source: TritonSource) -> Any:
+    """The JIT function that the text defines; Triton reads its source from `linecache`."""
+    name = f"<poot triton {next(_numbers)}: {source.symbol}>"
+    lines = source.text.splitlines(keepends=True)
+    linecache.cache[name] = (len(source.text), None, lines, name)
+    try:
+        space: dict[str, Any] = {"__name__": f"poot_triton_{source.symbol}"}
+        exec(compile(source.text, name, "exec"), space)
+        return space[source.symbol]
+    finally:
+        del linecache.cache[name]
+
+
+def _usage(image: bytes) -> tuple[tuple[str, int], ...]:
+    """Registers and spilled bytes of a cubin, where the tool that reads them is at hand."""
+    found = ptxas()
+    if found is None:
+        return ()
+    tool = Path(found[0]).with_name("cuobjdump")
+    if not tool.is_file():
+        return ()
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(image)
+        file.flush()
+        done = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=False)
+    match = _REGISTERS.search(done.stdout)
+    if match is None:
+        return ()
+    return ("registers", int(match.group(1))), ("spills", int(match.group(2)) + int(match.group(4)))
