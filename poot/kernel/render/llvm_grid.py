@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from poot.kernel.ir import Kernel
 from poot.kernel.render.llvm_arguments import Arguments
@@ -189,7 +189,7 @@ class Grid:
 
         With `twice` a body that may need a mask is written a second time without one, for parts that are whole.
         """
-        with self.loop("0", str(self.plan.parts), 1) as part:
+        with nullcontext("0") if self.plan.parts == 1 else self.loop("0", str(self.plan.parts), 1) as part:
             skip = self.e.name("skip")
             numbers = dict(numbers)
             left = self.part(place, part, numbers, skip)

@@ -27,8 +27,9 @@ from poot.kernel.render.llvm_groups import GroupFlow
 from poot.kernel.render.llvm_memory import Array, wide
 from poot.kernel.render.llvm_plan import Plan, plan
 
-#: Arrays live on the stack of a worker, whose size is not ours to choose.
-_STACK = 256 << 10
+#: Bytes of arrays, which live on the stack of the thread that runs a work-group: what targets allow it of shared
+#: memory, and half as much again for private arrays.  Threads have eight times as much or more.
+_STACK = 3 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,9 @@ class _Writer:
             "entry:",
         ]
         tail = ["  ret void", "}", *([RECORD_FUNCTION] if self.faults.used else [])]
-        tail += ['attributes #0 = { nounwind "prefer-vector-width"="512" }']
+        # Large frames touch their pages in order, so that running out of stack is noticed.
+        probe = ' "probe-stack"="inline-asm"' if self.stack > 1 << 12 else ""
+        tail += [f'attributes #0 = {{ nounwind "prefer-vector-width"="512"{probe} }}']
         tail += ["attributes #1 = { cold noinline nounwind }"]
         tail += ['!0 = !{!"branch_weights", i32 1, i32 2000}', *self.args.metadata]
         return "\n".join([*head, *e.entry, *e.lines, *tail]) + "\n"
