@@ -1,12 +1,16 @@
-"""Linear maps and embeddings."""
+"""Linear maps, embeddings and one-hot vectors."""
 
 from __future__ import annotations
 
-from poot.errors import ShapeError
+from poot.dtypes import DTypeLike, f32
+from poot.errors import DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, IndexMode
-from poot.trace.ops import indexing
+from poot.trace.dispatch import joined, lift
+from poot.trace.ops import indexing, logic, manipulation
+from poot.trace.ops.axes import one_axis, shape_argument
+from poot.trace.ops.creation import astype, iota
 from poot.trace.ops.linalg import products
-from poot.trace.ops.promotion import cast, common_dtype, shape_of
+from poot.trace.ops.promotion import cast, common_dtype, dtype_argument, dtype_of, shape_of
 from poot.trace.source import user_location
 
 
@@ -47,3 +51,33 @@ def embedding(ids: ArrayLike, table: ArrayLike, *, mode: IndexMode = "fault") ->
         The shape of ids, then that of a row.
     """
     return indexing.take(table, ids, axis=0, mode=mode)
+
+
+def one_hot(
+    indices: ArrayLike, classes: int, /, *, axis: int = -1, dtype: DTypeLike = f32, on: float = 1, off: float = 0
+) -> Array:
+    """`on` at each index along a new axis and `off` elsewhere; an index out of range gives `off` alone.
+
+    Args:
+        indices: Integers of any shape.
+        classes: The extent of the new axis.
+        axis: Its place in the result.
+        dtype: That of the result.
+        on, off: The two values, numbers.
+    """
+    dtype_in = dtype_of(indices, "one_hot: indices")
+    if not dtype_in.is_integer:
+        raise DTypeError(what="one_hot: indices", actual=dtype_in, expected="integers", where=user_location())
+    (count,) = shape_argument((classes,), "one_hot: classes")
+    shape = shape_of(indices)
+    place = one_axis(axis, len(shape) + 1, "one_hot")
+    found = dtype_argument(dtype)
+    with joined(indices):
+        column = manipulation.expand_dims(lift(cast(indices, dtype_in)), place)
+        whole = (*shape[:place], count, *shape[place:])
+        if count and count - 1 > dtype_in.max:  # the indices' dtype cannot count so far
+            column = astype(column, f"{'i' if dtype_in.kind == 'int' else 'u'}32")
+        hit = column == iota(whole, place, column.dtype)
+        if (on, off) == (1, 0):
+            return astype(hit, found)
+        return logic.where(hit, lift(cast(on, found)), lift(cast(off, found)))
