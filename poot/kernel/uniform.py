@@ -161,6 +161,7 @@ class Uniformity:
         self._masked: set[int] = set()
         self._loops: list[tuple[int, _Context]] = []
         self._returned = False
+        self._nested = False
         self._changed = True
         while self._changed:
             self._changed = False
@@ -259,11 +260,13 @@ class Uniformity:
     def _statement(self, stmt: Stmt, context: _Context) -> _Context:
         if context or self._returned:
             self._mark(self._divergent, id(stmt))
-        for child in operands(stmt):
-            self._reads(child, context)
+        if self._nested:
+            for child in operands(stmt):
+                self._reads(child, context)
         match stmt:
             case Let():
                 self._home[stmt.name] = context
+                self._nest(context)
                 self._lower(self._forms, stmt.name, self.form(stmt.value))
             case Assign():
                 same = self._home.get(stmt.name) == context
@@ -277,6 +280,7 @@ class Uniformity:
                 self._lower(self._private, stmt.buffer, UNIFORM if same and uniform else None)
             case Atomic(result=str() as name):
                 self._home[name] = context
+                self._nest(context)
                 self._lower(self._forms, name, None if self._axes else UNIFORM)
             case If() | For() | While() | Break() | Continue() | Return():
                 return self._flow(stmt, context)
@@ -332,11 +336,17 @@ class Uniformity:
         inside = (*context, loop) if loop in self._divergent_loops else context
         if isinstance(stmt, For):
             self._home[stmt.var] = inside
+            self._nest(inside)
         else:
             self._reads(stmt.condition, inside)
         self._loops.append((loop, inside))
         self._block(stmt.body, inside)
         self._loops.pop()
+
+    def _nest(self, context: _Context) -> None:
+        """From the first local that only some threads make, reads are watched."""
+        if context and not self._nested:
+            self._nested = self._changed = True
 
     def _mark(self, marks: set[int], key: int) -> None:
         if key not in marks:
