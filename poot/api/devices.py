@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from poot.backends.device import DeviceBackend, backend_names, describe_devices, open_device
 from poot.errors import DeviceError, DeviceMismatchError, DeviceUnavailableError
-from poot.target import Target
+from poot.target import Language, Target
 from poot.trace.dispatch import active
 from poot.trace.source import user_location
 
@@ -94,14 +94,16 @@ class DeviceReport:
         return f"{self.name}: {'available' if self.available else self.reason}"
 
 
-def device(name: str | Device | None = None) -> Device:
+def device(name: str | Device | None = None, *, language: Language | None = None) -> Device:
     """The device called "cpu", "interpret", "wgpu", "opencl", "cuda", "cuda:1" …; without a name, the default one.
 
+    `language` chooses among those of the device: `device("cuda", language="ptx")` compiles to PTX, not through Triton.
     DeviceUnavailableError says why there is none.
     """
-    if name is None:
-        return Device(default())
-    return name if isinstance(name, Device) else Device(open_device(name))
+    if isinstance(name, Device) and language is None:
+        return name
+    backend = default() if name is None else name.backend if isinstance(name, Device) else open_device(name)
+    return Device(backend if language is None else open_device(backend.name, language=language))
 
 
 def devices() -> tuple[DeviceReport, ...]:

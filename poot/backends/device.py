@@ -20,7 +20,7 @@ import numpy as np
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import ArgumentError, DeviceUnavailableError, PootError
 from poot.kernel.ir import Slot as ArgumentSlot
-from poot.target import Target
+from poot.target import Language, Target
 
 HostArray: TypeAlias = np.ndarray[Any, Any]
 
@@ -204,6 +204,15 @@ class InPlace(Protocol):
         ...
 
 
+@runtime_checkable
+class Multilingual(Protocol):
+    """A device that kernels can be compiled for in several languages."""
+
+    def with_language(self, language: Language) -> DeviceBackend:
+        """The same device, compiling for `language` where that can express a kernel."""
+        ...
+
+
 # --- the registry ---------------------------------------------------------------------------------------------------
 
 Factory: TypeAlias = Callable[[int], DeviceBackend]  # the ordinal after the colon: "cuda:1"
@@ -213,6 +222,7 @@ _BUILTIN: dict[str, str] = {
     "cpu": "poot.backends.cpu.device",
     "interpret": "poot.backends.interpret",
     "opencl": "poot.backends.opencl",
+    "cuda": "poot.backends.cuda.device",
 }
 _factories: dict[str, Factory] = {}
 _devices: dict[str, DeviceBackend] = {}
@@ -240,8 +250,11 @@ def backend_names() -> tuple[str, ...]:
     return (*_BUILTIN, *_factories)
 
 
-def open_device(name: str) -> DeviceBackend:
-    """The device called `name`, the same object each time; DeviceUnavailableError says why there is none."""
+def open_device(name: str, *, language: Language | None = None) -> DeviceBackend:
+    """The device called `name`, the same object each time; DeviceUnavailableError says why there is none.
+
+    `language` asks for one of its target's languages first: a device of its own, with the same memory.
+    """
     backend, _, ordinal = name.partition(":")
     if ordinal and not ordinal.isdigit():
         raise ArgumentError(what="device", actual=name, expected='a backend name or "backend:number"')
@@ -250,7 +263,19 @@ def open_device(name: str) -> DeviceBackend:
         found = _devices.get(key)
         if found is None:
             found = _devices[key] = _factory(backend)(int(ordinal or 0))
-        return found
+        if language is None or language == found.target.languages[0]:
+            return found
+        chosen = _devices.get(f"{key}:{language}")
+        if chosen is None:
+            chosen = _devices[f"{key}:{language}"] = _speaking(found, language)
+        return chosen
+
+
+def _speaking(device: DeviceBackend, language: Language) -> DeviceBackend:
+    if language not in device.target.languages or not isinstance(device, Multilingual):
+        known = ", ".join(device.target.languages)
+        raise ArgumentError(what=f"language of {device.name}", actual=language, expected=f"one of {known}")
+    return device.with_language(language)
 
 
 def _factory(backend: str) -> Factory:

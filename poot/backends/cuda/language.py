@@ -1,3 +1,4 @@
+# pyright: basic
 """The languages "triton" and "ptx": kernel IR rendered and compiled for CUDA, through the artifact cache."""
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def version() -> str | None:
 
 
 def capability(arch: str) -> int:
-    """ "sm_90" as the number 90."""
+    """The number of an architecture: 90 for "sm_90"."""
     return int(arch.removeprefix("sm_"))
 
 
@@ -46,7 +46,7 @@ def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str
             what=what,
             target=f"cuda:{arch}",
             message="triton is not installed",
-            remedy="run `pip install triton`, or use language=\"ptx\".",
+            remedy='run `pip install triton`, or use language="ptx".',
         )
     with _lock:
         try:
@@ -78,7 +78,12 @@ def _compile(source: TritonSource, arch: str, contract: bool) -> Any:
     function = _function(source)
     attributes = {(number,): [["tt.divisibility", 16]] for number in source.aligned}
     ast = ASTSource(fn=function, signature=dict(source.signature), constexprs={}, attrs=attributes)
-    options: dict[str, Any] = {"num_warps": source.warps, "enable_fp_fusion": contract, "sanitize_overflow": False}
+    options: dict[str, Any] = {
+        "num_warps": source.warps,
+        "enable_fp_fusion": contract,
+        "sanitize_overflow": False,
+        "enable_reflect_ftz": False,
+    }
     number = capability(arch)
     if number < 100:
         options["ptx_version"] = 84
