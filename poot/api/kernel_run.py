@@ -13,7 +13,7 @@ from poot.api.checks import Failed, LaunchCheck
 from poot.api.kernel_arguments import ArrayLike, HostArray, array_dtype, converter, fail
 from poot.api.kernel_plan import Plan, Scalar, refuse_overlap
 from poot.backends.device import BufferView, DeviceBackend, InPlace
-from poot.backends.host import data_address
+from poot.backends.host import data_address, data_addresses
 from poot.errors import DeviceMismatchError, KernelFault
 from poot.kernel.ir import FAULT_WORDS
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter
@@ -29,17 +29,21 @@ _CLEAR = np.zeros(FAULT_WORDS, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Where a kernel's arguments are among those of a call, and how its scalars are converted."""
+    """Where a kernel's arguments are among those of a call, and how its scalars are converted.
+
+    `host` says that all buffers are NumPy arrays.
+    """
 
     name: str
+    host: bool
     buffers: tuple[int, ...]
     names: tuple[str, ...]
     written: tuple[int, ...]
     scalars: tuple[tuple[int, Callable[[Any], bool | int | float]], ...]
 
 
-def wiring(made: Definition, plan: Plan) -> Wiring:
-    """The wiring of a planned kernel."""
+def wiring(made: Definition, plan: Plan, arrays: Sequence[ArrayLike]) -> Wiring:
+    """The wiring of a planned kernel for arrays of these kinds."""
     items = made.parameters.items
     buffers = tuple(n for n, item in enumerate(items) if isinstance(item, BufferParameter))
     rest = [n for n, item in enumerate(items) if not isinstance(item, (BufferParameter, ConstParameter))]
@@ -49,7 +53,8 @@ def wiring(made: Definition, plan: Plan) -> Wiring:
     )
     accesses = [item.access for item in items if isinstance(item, BufferParameter)]
     written = tuple(n for n, access in enumerate(accesses) if access != "read")
-    return Wiring(made.name, buffers, tuple(items[n].name for n in buffers), written, scalars)
+    host = not any(isinstance(array, DeviceArray) for array in arrays)
+    return Wiring(made.name, host, buffers, tuple(items[n].name for n in buffers), written, scalars)
 
 
 # --- layouts --------------------------------------------------------------------------------------------------------
@@ -117,15 +122,20 @@ def refuse_read_only(kernel: str, name: str) -> NoReturn:
 class InPlaceRun:
     """Launches on host memory; arguments of the same dtypes, shapes and strides take the same one."""
 
-    __slots__ = ("_address", "_aligned", "_direct", "_numbers", "_spans", "plan", "wiring")
+    __slots__ = ("_address", "_aligned", "_direct", "_numbers", "_pairs", "plan", "wiring")
 
     def __init__(self, plan: Plan, wires: Wiring, device: InPlace, where: Layouts, itemsizes: Sequence[int]) -> None:
         self.plan = plan
         self.wiring = wires
         self._address = device.address
         self._aligned = all(align == ALIGNED for _, _, align in where)
-        self._spans = tuple(
-            _span(shape, strides, size) for (shape, strides, _), size in zip(where, itemsizes, strict=True)
+        spans = [_span(shape, strides, size) for (shape, strides, _), size in zip(where, itemsizes, strict=True)]
+        # Of each output and each other buffer: how far apart their addresses may lie, and their memory still overlap.
+        self._pairs = tuple(
+            (output, other, spans[output][0] - spans[other][1], spans[output][1] - spans[other][0])
+            for output in wires.written
+            for other in range(len(spans))
+            if other != output
         )
         self._direct = device.direct(plan.spec([0] * len(wires.scalars)))
         self._numbers = plan.scalar_sources
@@ -133,51 +143,41 @@ class InPlaceRun:
     def run(self, args: Sequence[Any]) -> bool:
         """Launch and wait; False where the arrays are aligned less than the kernel relies on."""
         wires = self.wiring
-        addresses: list[int] = []
-        low = 0
-        for position in wires.buffers:
-            array = args[position]
-            address = data_address(array) if type(array) is np.ndarray else self._address(array.view())
-            addresses.append(address)
-            low |= address
-        if self._aligned and low % ALIGNED:
-            return False
+        arrays = [args[position] for position in wires.buffers]
+        addresses = data_addresses(arrays) if wires.host else [self._place(array) for array in arrays]
+        if self._aligned:
+            low = 0
+            for address in addresses:
+                low |= address
+            if low % ALIGNED:
+                return False
         for number in wires.written:
-            array = args[wires.buffers[number]]
-            if type(array) is np.ndarray and not array.flags.writeable:
-                fail(
-                    wires.name, f"the output `{wires.names[number]}` is read-only", "pass an array that can be written."
-                )
-            self._check_overlap(number, addresses, args)
-        numbers = [convert(args[position]) for position, convert in wires.scalars]
+            array = arrays[number]
+            if not (array.flags.writeable if type(array) is np.ndarray else writeable(array)):
+                refuse_read_only(wires.name, wires.names[number])
+        for output, other, nearest, furthest in self._pairs:
+            if nearest < addresses[other] - addresses[output] < furthest:
+                self._overlap(output, other, arrays)
+        numbers: list[bool | int | float] = []
+        if self._numbers:
+            given = [convert(args[position]) for position, convert in wires.scalars]
+            numbers = [given[item.rank] if isinstance(item, Scalar) else item for item in self._numbers]
         if self.plan.empty:
             return True
-        if self._numbers:
-            numbers = [numbers[item.rank] if isinstance(item, Scalar) else item for item in self._numbers]
         fault = self._direct.run(addresses, numbers)
         if fault is not None:
-            self._failed(self.plan.fault(fault.tolist()), args)
+            report(self.plan.fault(fault.tolist()), [arrays[number] for number in wires.written])
         return True
 
-    def _check_overlap(self, output: int, addresses: list[int], args: Sequence[Any]) -> None:
-        first, last = self._spans[output]
-        start, end = addresses[output] + first, addresses[output] + last
-        for other, address in enumerate(addresses):
-            if other != output:
-                first, last = self._spans[other]
-                if address + first < end and start < address + last:
-                    self._overlap(output, other, args)
+    def _place(self, array: ArrayLike) -> int:
+        return self._address(array.view()) if isinstance(array, DeviceArray) else data_address(array)
 
-    def _overlap(self, output: int, other: int, args: Sequence[Any]) -> None:
+    def _overlap(self, output: int, other: int, arrays: Sequence[ArrayLike]) -> None:
         """The spans of two arrays meet; strided ones may still have no element in common."""
-        wires = self.wiring
-        a, b = args[wires.buffers[output]], args[wires.buffers[other]]
+        a, b = arrays[output], arrays[other]
         if not isinstance(a, DeviceArray) and not isinstance(b, DeviceArray) and not np.shares_memory(a, b):
             return
-        raise refuse_overlap(wires.name, wires.names[output], wires.names[other])
-
-    def _failed(self, error: KernelFault, args: Sequence[Any]) -> None:
-        report(error, [args[self.wiring.buffers[number]] for number in self.wiring.written])
+        raise refuse_overlap(self.wiring.name, self.wiring.names[output], self.wiring.names[other])
 
 
 def _span(shape: tuple[int, ...], strides: Strides, itemsize: int) -> tuple[int, int]:

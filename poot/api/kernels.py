@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast, overload
 import numpy as np
 
 from poot.api.array import DeviceArray
-from poot.api.devices import Device, choose
+from poot.api.devices import Device, choose, default
 from poot.api.kernel_arguments import as_array, bind, check, fail
 from poot.api.kernel_interpret import interpret, run_thread
 from poot.api.kernel_plan import Grid, Specialisations, grid, plan
@@ -90,7 +90,7 @@ class Kernel:
         for position in self._buffers:
             value = args[position]
             if type(value) is np.ndarray:
-                key.append((value.dtype, value.shape, value.strides))
+                key += value.dtype, value.shape, value.strides
             elif isinstance(value, DeviceArray):
                 homes.append(value.backend)
                 key.append(value.spec)
@@ -98,9 +98,8 @@ class Kernel:
                 args = self._arrays(args)
                 return self(*args, threads=threads, groups=groups, workgroup=workgroup, device=device)
         for position in self._keyed:
-            value = args[position]
-            key.append(self._key(position, value))
-        backend = choose(device, homes)
+            key.append(self._key(position, args[position]))
+        backend = default() if device is None and not homes else choose(device, homes)
         key.append(backend)
         try:
             run = self._runs.get(whole := tuple(key))
@@ -140,7 +139,7 @@ class Kernel:
         check_homes(self.name, names, arrays, backend)
         where = layouts(self.name, names, arrays, backend)
         made = plan(self._specialisations, checked, asked, backend, where)
-        wires = wiring(self.definition, made)
+        wires = wiring(self.definition, made, arrays)
         check_writeable(self.name, names, arrays, wires.written)
         run: InPlaceRun | BufferedRun
         if isinstance(backend, InPlace):
@@ -272,13 +271,13 @@ def _target(target: Target | Device | str) -> Target:
 
 
 @overload
-def kernel(function: Callable[..., Any], /) -> Kernel: ...
+def kernel(function: Callable[..., Any] | Definition, /) -> Kernel: ...
 @overload
 def kernel(
     *, workgroup: Size | None = None, unchecked: bool = False, name: str | None = None
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] | Definition | None = None,
     /,
     *,
     workgroup: Size | None = None,
@@ -291,6 +290,8 @@ def kernel(
     collectives need; `unchecked` leaves out the bounds checks; `name` is what messages and sources call it.  A
     KernelError shows the line of what is not part of the language.
     """
+    if isinstance(function, Definition):
+        return Kernel(function)
     around = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
 
     def decorate(wrapped: Callable[..., Any]) -> Kernel:

@@ -178,13 +178,13 @@ def barrier() -> None:
     current("barrier")
 
 
-def shared(dtype: type[E], shape: int | tuple[int, ...]) -> InOut[E, Any]:
+def shared(dtype: type[E] | Any, shape: int | tuple[int, ...]) -> InOut[E, Any]:
     """An array that the threads of a work-group share; its first contents are undefined."""
     current("shared")
     return cast("InOut[E, Any]", zeros(as_dtype(dtype), shape))
 
 
-def private(dtype: type[E], shape: int | tuple[int, ...]) -> InOut[E, Any]:
+def private(dtype: type[E] | Any, shape: int | tuple[int, ...]) -> InOut[E, Any]:
     """An array of this thread alone; indexed by constants after unrolling, it lives in registers."""
     current("private")
     return cast("InOut[E, Any]", zeros(as_dtype(dtype), shape))

@@ -78,8 +78,9 @@ class DirectLaunch:
         words = lane.words
         for slot, address in zip(self._buffers, addresses, strict=True):
             words[slot] = address
-        for (slot, word), number in zip(self._numbers, numbers, strict=True):
-            words[slot] = word(number)
+        if numbers:
+            for (slot, word), number in zip(self._numbers, numbers, strict=True):
+                words[slot] = word(number)
         self._run(lane.launches.address, 1)
         fault = None
         if lane.flag[0]:

@@ -51,9 +51,9 @@ class Guards:
         """The contents of a closure cell, or MISSING; from now on guarded."""
         return self.attribute(cell, "cell_contents")
 
-    def function(self, function: Callable[..., Any]) -> None:
-        """Guard the body of a function, which a reloader may exchange, and its defaults."""
-        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+    def function(self, function: Callable[..., Any], *, defaults: bool = False) -> None:
+        """Guard the body of a function, which a reloader may exchange, and the defaults of a helper."""
+        for name in ("__code__", "__defaults__", "__kwdefaults__") if defaults else ("__code__",):
             self.attribute(function, name)
 
     def hold(self) -> bool:

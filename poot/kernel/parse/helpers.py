@@ -38,7 +38,7 @@ class Helpers(Calls):
         self._check_depth(function, node)
         arguments = self._arguments(function, node)
         where = self.where(node)
-        self.guards.function(function)
+        self.guards.function(function, defaults=True)
         try:
             return self._inlined(function_source(function, "helper of a kernel"), arguments)
         except PootError as error:
