@@ -135,6 +135,7 @@ class Statements(Assignments):
         step = self.step(values[2], nodes[2]) if len(values) == 3 else 1
         if len(values) == 1:
             values, nodes = [Static(0), *values], [call, *nodes]
+        values, nodes = values[:2], nodes[:2]
         if unrolled:
             self.turns(stmt, self.constant_range(values, nodes, step))
             return
