@@ -6,6 +6,7 @@ threads that ask for the same kernel wait for it, and no lock is held across dif
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -54,6 +55,8 @@ class LanguageCompiler(Protocol):
 
 
 _languages: dict[str, LanguageCompiler] = {}
+#: Languages that can be compiled with no device at hand, and the modules that register them when first asked for.
+_MODULES: dict[str, str] = {"ptx": "poot.backends.cuda.language", "triton": "poot.backends.cuda.language"}
 
 
 def register_language(name: Language, compiler: LanguageCompiler) -> None:
@@ -135,6 +138,8 @@ def _compile(kernel: Kernel, target: Target, contract: bool) -> CompiledKernel:
     prepared = prepare(kernel, target)
     refusal: CompileError | None = None
     for language in target.languages:
+        if language in _MODULES and language not in _languages:
+            importlib.import_module(_MODULES[language])
         compiler = _languages.get(language)
         if compiler is None:
             continue

@@ -39,9 +39,6 @@ def fold(groups: Triple, what: str) -> Triple:
     x, y, z = groups
     if y > GRID_YZ or z > GRID_YZ:
         y, z = min(y * z, GRID_YZ), math.ceil(y * z / GRID_YZ)
-        if y == groups[1]:
-            # The kernel tells a folded grid by its number of blocks along y.
-            y, z = y - 1, math.ceil(groups[1] * groups[2] / (y - 1))
     if x > GRID_X or z > GRID_YZ:
         raise LaunchError(kernel=what, message=f"{groups} work-groups are more than a grid can have")
     return x, y, z

@@ -1,0 +1,54 @@
+"""The CUDA device in both of its languages; every test here needs an NVIDIA GPU.
+
+With POOT_FAKE_CUDA=1 a CuPy of host memory takes its place, and launches run in the interpreter: kernels are compiled
+as ever, and the tests' own code is tried out, with no GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+import poot
+from poot.backends.device import DeviceBackend
+
+LANGUAGES = ("triton", "ptx")
+
+
+def _pretend() -> None:
+    from poot.backends.cuda import device as module
+    from tests.unit.fake_cupy import Fake
+
+    fake = Fake()
+    sys.modules["cupy"] = fake  # type: ignore[assignment]
+    load = module.CudaDevice.load
+
+    def known(self: module.CudaDevice, compiled: object) -> object:
+        fake.kernels[compiled.artifact.image] = compiled  # type: ignore[attr-defined]
+        return load(self, compiled)  # type: ignore[arg-type]
+
+    module.CudaDevice.load = known  # type: ignore[assignment]
+
+
+if os.environ.get("POOT_FAKE_CUDA"):
+    _pretend()
+
+
+@pytest.fixture(scope="session", params=LANGUAGES)
+def cuda(request: pytest.FixtureRequest) -> DeviceBackend:
+    """The first GPU, compiling through Triton, then to PTX."""
+    return poot.device("cuda", language=request.param).backend
+
+
+@pytest.fixture(scope="session")
+def cuda_ptx() -> DeviceBackend:
+    """The first GPU, compiling to PTX."""
+    return poot.device("cuda", language="ptx").backend
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/cuda/" in item.path.as_posix():
+            item.add_marker(pytest.mark.cuda)

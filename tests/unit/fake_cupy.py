@@ -1,0 +1,224 @@
+"""A CuPy of host memory, in which a launch runs the interpreter: the CUDA device's own code, with no GPU.
+
+It keeps CUDA's rules where the device might break them: work is captured only between begin and end, the default
+stream cannot be captured, arguments are read at the launch, and grids and blocks have limits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from poot.backends.toolchain import CompiledKernel
+from poot.kernel.interpret.launch import BOUND_SLOTS, Interpreter
+from poot.kernel.ir import FAULT_WORDS
+
+
+class CUDARuntimeError(RuntimeError):
+    """What the runtime raises."""
+
+
+class CUDADriverError(RuntimeError):
+    """What the driver raises."""
+
+
+class OutOfMemoryError(MemoryError):
+    """What the pool raises."""
+
+
+class Memory:
+    """Host memory that stands for the GPU's."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.array = np.full(nbytes + 256, 0xA5, np.uint8)
+        self.ptr = -(-self.array.ctypes.data // 256) * 256
+
+
+class Stream:
+    """A stream whose work runs at once, or is kept while it is captured."""
+
+    def __init__(self, owner: Fake, number: int) -> None:
+        self.owner = owner
+        self.ptr = number
+        self.captured: list[Callable[[], None]] | None = None
+
+    def __enter__(self) -> Stream:
+        self.owner.current.append(self)
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.owner.current.pop()
+
+    def synchronize(self) -> None:
+        assert self.captured is None, "a stream that is being captured cannot be waited for"
+
+    def begin_capture(self) -> None:
+        if self.ptr == 0:
+            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
+        self.captured = []
+
+    def end_capture(self) -> Graph:
+        captured, self.captured = self.captured, None
+        assert captured is not None
+        self.owner.counts["graphs"] += 1
+        return Graph(self.owner, captured)
+
+    def run(self, work: Callable[[], None]) -> None:
+        if self.captured is not None:
+            self.captured.append(work)
+        else:
+            work()
+
+
+class Graph:
+    """Captured work."""
+
+    def __init__(self, owner: Fake, work: list[Callable[[], None]]) -> None:
+        self.owner = owner
+        self.work = work
+
+    def launch(self, stream: Stream) -> None:
+        self.owner.counts["graph launches"] += 1
+        for work in self.work:
+            work()
+
+
+class Event:
+    """A moment; all are the same."""
+
+    def record(self, stream: Stream) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
+class Module:
+    """Finds kernels by their images, which the test announces."""
+
+    def __init__(self, owner: Fake) -> None:
+        self.owner = owner
+
+    def load(self, image: bytes) -> None:
+        if image not in self.owner.kernels:
+            raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE")
+        self.image = image
+
+    def get_function(self, name: str) -> types.SimpleNamespace:
+        compiled = self.owner.kernels[self.image]
+        assert name == compiled.entry
+        number = len(self.owner.functions) + 1
+        self.owner.functions[number] = compiled
+        return types.SimpleNamespace(ptr=number)
+
+
+class Fake:
+    """The module `cupy`, as far as the CUDA device uses it; `kernels` maps images to what was compiled."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[bytes, CompiledKernel] = {}
+        self.functions: dict[int, CompiledKernel] = {}
+        self.counts = {"graphs": 0, "graph launches": 0, "launches": 0}
+        self.shared: dict[int, int] = {}
+        self.fail_after = -1
+        self._streams = 0
+        self._spans: dict[int, int] = {}
+        self.current = [Stream(self, 0)]
+        runtime = types.SimpleNamespace(
+            CUDARuntimeError=CUDARuntimeError,
+            memcpyHostToDevice=1,
+            memcpyDeviceToHost=2,
+            memcpyDeviceToDevice=3,
+            memcpyAsync=self._memcpy,
+            pointerGetAttributes=lambda address: types.SimpleNamespace(type=0),
+            getDevice=lambda: 0,
+            setDevice=lambda ordinal: None,
+            getDeviceCount=lambda: 1,
+        )
+        driver = types.SimpleNamespace(
+            CUDADriverError=CUDADriverError,
+            launchKernel=self._launch,
+            funcSetAttribute=lambda function, what, value: self.shared.update({function: value}),
+        )
+        self.cuda = types.SimpleNamespace(
+            runtime=runtime,
+            driver=driver,
+            alloc=self._alloc,
+            memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+            function=types.SimpleNamespace(Module=lambda: Module(self)),
+            Stream=self._stream,
+            Event=Event,
+            Device=self.Device,
+            get_current_stream=lambda: self.current[-1],
+            get_elapsed_time=lambda start, end: 1.0,
+        )
+
+    def Device(self, ordinal: int) -> contextlib.AbstractContextManager[Any]:
+        attributes = {"MaxThreadsPerBlock": 1024, "MaxSharedMemoryPerBlockOptin": 232448}
+        return contextlib.nullcontext(types.SimpleNamespace(attributes=attributes, compute_capability="90"))
+
+    def _stream(self, *, non_blocking: bool) -> Stream:
+        self._streams += 1
+        return Stream(self, self._streams)
+
+    def _by_number(self, number: int) -> Stream:
+        return next((stream for stream in self.current if stream.ptr == number), self.current[0])
+
+    def _alloc(self, nbytes: int) -> Memory:
+        if nbytes > 1 << 32:
+            raise OutOfMemoryError(f"out of memory allocating {nbytes} bytes")
+        memory = Memory(nbytes)
+        self._spans[memory.ptr] = nbytes
+        return memory
+
+    def _memcpy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
+        self._by_number(stream).run(lambda: ctypes.memmove(target, source, nbytes) and None)
+
+    def _launch(self, function: int, *rest: int) -> None:
+        gx, gy, gz, bx, by, bz, shared, stream, arguments, extra = rest
+        assert 0 < gx < 1 << 31 and 0 < gy <= 65535 and 0 < gz <= 65535, (gx, gy, gz)
+        assert 0 < bx <= 1024 and (by, bz, extra) == (1, 1, 0)
+        assert shared <= max(48 << 10, self.shared.get(function, 0))
+        if self.fail_after == self.counts["launches"]:
+            raise CUDADriverError("CUDA_ERROR_LAUNCH_FAILED")
+        self.counts["launches"] += 1
+        compiled = self.functions[function]
+        addresses = (ctypes.c_uint64 * len(compiled.slots)).from_address(arguments)
+        words = [ctypes.c_uint64.from_address(address).value for address in addresses]
+        self._by_number(stream).run(lambda: self._run(compiled, words))
+
+    def _buffer(self, address: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """What is left of an allocation from an address on."""
+        start = max(start for start in self._spans if start <= address)
+        left = start + self._spans[start] - address
+        return _memory(address, left - left % dtype.itemsize).view(dtype)
+
+    def _run(self, compiled: CompiledKernel, words: list[int]) -> None:
+        values: list[object] = []
+        groups = [1, 1, 1]
+        record, number = None, 0
+        for slot, word in zip(compiled.slots, words, strict=True):
+            dtype = slot.dtype.dtype
+            value = np.array([word], np.uint64).view(np.uint8)[: dtype.itemsize].view(dtype)[0]
+            match slot.kind:
+                case "buffer":
+                    values.append(self._buffer(word, dtype))
+                case "num_groups":
+                    groups[slot.axis] = int(value)
+                case "launch":
+                    number = int(value)
+                case "fault":
+                    record = _memory(word, 4 * FAULT_WORDS).view(np.int32) if word else None
+                case _:
+                    assert slot.kind in BOUND_SLOTS
+                    values.append(value)
+        Interpreter(compiled.kernel).run(values, groups=(groups[0], groups[1], groups[2]), fault=record, launch=number)
+
+
+def _memory(address: int, nbytes: int) -> np.ndarray[Any, Any]:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
