@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from poot.trace.evaluate import evaluate
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, ParamValue
 from poot.trace.limits import TraceLimits
 from poot.trace.primitives import Elementwise, Inline, Pull, PullContext, Reader, Reduction, lookup
-from tests.exact_floats import FORMATS, quantum, ulps
+from tests.closeness import PRODUCTS, modest, near
 from tests.primitive_cases import by_dtype, case_graph, sample
 
 GROUPS = {name: group for name, group in by_dtype() if group}
@@ -135,20 +134,6 @@ def inlined(graph: Graph) -> Graph:
     return b.finish(tuple(rule.body(emit, replace(equation, inputs=inputs))))
 
 
-#: Partial products must stay within the range: their order is not stated.
-PRODUCTS = ("reduce_prod", "cumprod", "scatter_mul")
-
-
-def modest(x: np.ndarray) -> np.ndarray:
-    """Floats other than zeros moved to 0.75 up to 1.25."""
-    if x.dtype.kind in "biu":
-        return x
-    with np.errstate(all="ignore"):
-        magnitude = np.abs(x.astype(np.float64))
-        moved = np.where(magnitude == 0, 0.0, 0.75 + np.nan_to_num(magnitude, posinf=0.25) % 0.5)
-        return np.asarray(np.copysign(moved, x.astype(np.float64))).astype(x.dtype)
-
-
 @pytest.mark.parametrize("name", LOWERED)
 def test_lowering(name: str) -> None:
     rng = np.random.default_rng(list(name.encode()))
@@ -166,27 +151,6 @@ def test_lowering(name: str) -> None:
         for number, (actual, oracle) in enumerate(zip(found, expected, strict=True)):
             assert (actual.dtype, actual.shape) == (oracle.dtype, oracle.shape)
             assert np.all(near(graph, arrays, actual, oracle, number)), (case, arrays, actual, oracle)
-
-
-def near(graph: Graph, arrays: list[np.ndarray], actual: np.ndarray, expected: np.ndarray, output: int) -> np.ndarray:
-    """Which elements agree as the entry's numerics promise."""
-    (equation,), dtype = graph.equations, graph.outputs[output].dtype
-    numerics = lookup(equation.primitive).numerics
-    if not dtype.is_float:
-        return actual == expected
-    if numerics.depth is None:
-        return ulps(actual, expected, dtype) <= (0 if numerics.exact else numerics.ulps)
-    specs = tuple(atom.spec for atom in equation.inputs)
-    terms = numerics.depth(specs, equation.params) + 1
-    # The sum of magnitudes, or the magnitude of a product, is what the equation gives for the magnitudes.
-    positive = {f"a{n}": np.abs(array) if specs[n].dtype.is_float else array for n, array in enumerate(arrays)}
-    magnitude = evaluate(graph, positive).output[output].astype(np.float64)
-    eps = 2.0 ** -FORMATS[dtype][0]
-    with np.errstate(all="ignore"):
-        wide, exact = actual.astype(np.float64), expected.astype(np.float64)
-        close = np.abs(wide - exact) <= terms * eps * magnitude + float(quantum(Fraction(0), dtype))
-    same = (np.isnan(wide) & np.isnan(exact)) | (wide == exact)
-    return same | close | ~(magnitude < dtype.max)
 
 
 def test_a_gather_out_of_range_faults() -> None:
