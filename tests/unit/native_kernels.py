@@ -7,11 +7,8 @@ import numpy as np
 
 from poot.backends.cpu.jit import compile_object, load_object
 from poot.dtypes import DType
-from poot.kernel.build import KernelBuilder
-from poot.kernel.ir import FAULT_WORDS, BufferParam, Kernel, ScalarParam
+from poot.kernel.ir import FAULT_WORDS, Kernel
 from poot.kernel.render.llvm_lanes import NativeSource, render
-
-__all__ = ["Compiled", "KernelBuilder", "run"]
 
 
 class Compiled:
@@ -91,9 +88,13 @@ def run(kernel: Kernel, *values: object, vector_lanes: int | None = None, **laun
     return compiled
 
 
-def params(kernel: Kernel) -> list[BufferParam | ScalarParam]:
-    return list(kernel.params)
-
-
 def zeros(dtype: DType, *shape: int) -> np.ndarray:
     return np.zeros(shape, dtype.dtype)
+
+
+def check_record(compiled: Compiled, *, site: int, axis: int, index: int, extent: int) -> None:
+    """The record of the last call, as launch 7 made it."""
+    record = compiled.fault
+    assert record[:4].tolist() == [1, 7, site, axis]
+    assert record[4:6].view(np.int64)[0] == index
+    assert record[6:8].view(np.int64)[0] == extent

@@ -149,12 +149,18 @@ class Grid:
                 write({**numbers, ("thread", 0): self.number(at, form, self.highest(0))}, None, "0")
             return
         known = self.known(0)
+        exact = self.args.threads[0] is None or (known is not None and known % lanes == 0)
+        whole = lanes == 1 or (size % lanes == 0 and exact and not self.plan.bounds)
+        if self.plan.once and not whole:
+            with self.loop(first, last, lanes) as x:
+                left = e.intrinsic("smin", "i64", e.emit(f"sub i64 {last}, {x}"), str(lanes))
+                write({**numbers, ("thread", 0): self.number(x, form, self.highest(0))}, self.first_lanes(left), "0")
+            return
         if known is None or known >= lanes:
             full = last if lanes == 1 else e.emit(f"sub i64 {last}, {lanes - 1}")
             with self.loop(first, full, lanes) as x:
                 write({**numbers, ("thread", 0): self.number(x, form, self.highest(0))}, None, "0")
-        exact = self.args.threads[0] is None or (known is not None and known % lanes == 0)
-        if lanes == 1 or (size % lanes == 0 and exact and not self.plan.bounds):
+        if whole:
             return
         length = e.intrinsic("smax", "i64", e.emit(f"sub i64 {last}, {first}"), "0")
         rest = e.emit(f"and i64 {length}, {lanes - 1}")

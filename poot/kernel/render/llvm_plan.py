@@ -7,7 +7,7 @@ vector or as several parts, all of whose lanes differ in their index on one axis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from poot.errors import ArgumentError
 from poot.kernel.ir import Alloc, Assign, Atomic, Barrier, Collective, Index, Kernel, Load, Op, Store, walk
@@ -20,6 +20,9 @@ LANES = (1, 16, 32, 64)
 
 _USUAL = 32
 
+#: Operations from which a body costs much to compile, and little more to run under a mask.
+_LARGE = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -27,7 +30,8 @@ class Plan:
 
     `kernel` is the one to write, its guards turned into branches and into `bounds` of the grid.  `together` says that a
     group's threads wait for each other somewhere.  `overlap` allows the last vector of a flat row to be moved back over
-    lanes that have run already, since running them twice does no harm; `aligned` says that a row's vectors start at
+    lanes that have run already, since running them twice does no harm.  `once` asks for one body, under a mask, where a
+    vector may stick out, instead of a second one for those that do not.  `aligned` says that a row's vectors start at
     multiples of the lanes.
     """
 
@@ -39,9 +43,52 @@ class Plan:
     parts: int
     together: bool
     overlap: bool
+    once: bool
     aligned: bool
     assigned: frozenset[str]
     uniformity: Uniformity
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What one walk over a kernel finds."""
+
+    together: bool = False
+    placed: bool = False
+    atomic: bool = False
+    widest: int = 32
+    narrowest: int = 64
+    operations: int = 0
+    assigned: set[str] = field(default_factory=set[str])
+    written: set[str] = field(default_factory=set[str])
+
+
+def _survey(kernel: Kernel) -> _Survey:
+    found = _Survey()
+    for node in walk(kernel.body):
+        match node:
+            case Op():
+                found.operations += 1
+                found.widest = max(found.widest, node.dtype.bits) if node.dtype.is_float else found.widest
+            case Load():
+                found.narrowest = min(found.narrowest, node.dtype.bits)
+                found.widest = max(found.widest, node.dtype.bits) if node.dtype.is_float else found.widest
+            case Store():
+                found.written.add(node.buffer)
+                found.narrowest = min(found.narrowest, node.value.dtype.bits)
+            case Assign():
+                found.assigned.add(node.name)
+            case Index(kind="local" | "group", axis=0):
+                found.placed = True
+            case Atomic():
+                found.atomic = True
+            case Alloc(space="private"):
+                pass
+            case Barrier() | Collective() | Alloc():
+                found.together = True
+            case _:
+                pass
+    return found
 
 
 def plan(kernel: Kernel, vector_lanes: int | None) -> Plan:
@@ -49,44 +96,40 @@ def plan(kernel: Kernel, vector_lanes: int | None) -> Plan:
     if vector_lanes is not None and vector_lanes not in LANES:
         raise ArgumentError(what="vector_lanes", actual=vector_lanes, expected=f"one of {LANES}")
     kernel = invert_guards(kernel)
-    nodes = walk(kernel.body)
-    together = local = changed = atomic = False
-    bits = 32
-    assigned: set[str] = set()
-    written: set[str] = set()
-    for node in nodes:
-        match node:
-            case Assign():
-                assigned.add(node.name)
-            case Index(kind="local" | "group", axis=0):
-                local = True
-            case Barrier() | Collective() | Alloc(space="shared"):
-                together = True
-            case Store():
-                written.add(node.buffer)
-            case Atomic():
-                atomic = True
-            case Op() | Load() if node.dtype.is_float:
-                bits = max(bits, node.dtype.bits)
-            case _:
-                pass
-    changed = atomic or any(param.access == "readwrite" and param.name in written for param in kernel.buffers)
-    flat = not (together or local)
+    found = _survey(kernel)
+    flat = not (found.together or found.placed)
     kernel, bounds = peel(kernel) if flat else (kernel, ())
     axis = 0 if flat else next((a for a in range(3) if kernel.workgroup[a] > 1), 0)
     size = kernel.workgroup[axis]
     threads = kernel.threads[0] if flat and kernel.threads is not None else None
-    lanes = vector_lanes or (_flat_lanes(size, threads, bits) if flat else _group_lanes(size, bits))
+    large = found.operations > _LARGE
+    lanes = vector_lanes or (
+        _flat_lanes(size, threads, found.widest, large=large) if flat else _group_lanes(size, found.widest)
+    )
+    changed = found.atomic or any(p.access == "readwrite" and p.name in found.written for p in kernel.buffers)
     overlap = not bounds and threads is not None and not changed and threads > lanes and threads % lanes != 0
     aligned = size % lanes == 0 and not overlap and all(bound.upper for bound in bounds)
-    parts = 1 if flat else -(-size // lanes) * (kernel.group_invocations // size)
-    uniformity = Uniformity(kernel, (axis,) if lanes > 1 else (), lane_axis=axis, lanes=lanes, aligned=aligned)
-    return Plan(kernel, bounds, lanes, axis, flat, parts, together, overlap, aligned, frozenset(assigned), uniformity)
+    return Plan(
+        kernel=kernel,
+        bounds=bounds,
+        lanes=lanes,
+        axis=axis,
+        flat=flat,
+        parts=1 if flat else -(-size // lanes) * (kernel.group_invocations // size),
+        together=found.together,
+        overlap=overlap,
+        once=large and found.narrowest >= 32,
+        aligned=aligned,
+        assigned=frozenset(found.assigned),
+        uniformity=Uniformity(kernel, (axis,) if lanes > 1 else (), lane_axis=axis, lanes=lanes, aligned=aligned),
+    )
 
 
-def _flat_lanes(size: int, threads: int | None, bits: int) -> int:
+def _flat_lanes(size: int, threads: int | None, bits: int, *, large: bool) -> int:
     """The work-group's own length where that is one of ours, so that a planner may ask for one; not past the grid."""
-    wanted = size if size in LANES[1:] and size * bits <= LANES[-1] * 32 else _USUAL * 32 // bits
+    usual = _USUAL * 32 // bits
+    most = usual if large else LANES[-1] * 32 // bits
+    wanted = size if size in LANES[1:] and size <= most else usual
     if threads is None or threads >= wanted:
         return wanted
     return 1 if threads <= 1 else max(LANES[1], 1 << threads.bit_length() - 1)
