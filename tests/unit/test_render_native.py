@@ -135,8 +135,8 @@ def faulty(n: int, *, store: bool, shift: int, index: DType = i32) -> Kernel:
     return k.finish()
 
 
-@pytest.mark.parametrize("n", [1, 16, 40, 100])
-@pytest.mark.parametrize("shift", [-3, 5, 1 << 29, -(1 << 30)])
+@pytest.mark.parametrize("n", [1, 40, 96])
+@pytest.mark.parametrize("shift", [-3, 5, 1 << 29])
 @pytest.mark.parametrize("index", [i32, i64])
 def test_checked_accesses(n: int, shift: int, index: DType) -> None:
     x = np.arange(1, n + 1, dtype=np.float32)

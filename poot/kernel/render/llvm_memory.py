@@ -74,7 +74,7 @@ def address(e: Emitter, array: Array, indices: Sequence[Value], *, spread: bool 
         if index.constant is not None and isinstance(stride, int):
             known += index.constant * stride
         elif stride != 0:
-            scalars.append(_scaled(e, wide(e, index), stride))
+            scalars.append(_scaled(e, index, stride))
         if index.form.stride and isinstance(stride, int):
             step += index.form.stride * stride
         elif index.form.stride:
@@ -86,11 +86,13 @@ def address(e: Emitter, array: Array, indices: Sequence[Value], *, spread: bool 
     return _spread(e, array, pointer, step, vectors)
 
 
-def _scaled(e: Emitter, index: str, stride: int | str) -> str:
+def _scaled(e: Emitter, index: Value, stride: int | str) -> str:
+    number = wide(e, index)
     if stride == 1:
-        return index
-    flags = "nsw " if isinstance(stride, int) and abs(stride) < 1 << 31 else ""
-    return e.known(("mul", index, str(stride)), f"mul {flags}i64 {index}, {stride}")
+        return number
+    # A product of two 32-bit numbers cannot wrap in 64 bits.
+    flags = "nsw " if isinstance(stride, int) and abs(stride) < 1 << 31 and index.dtype.bits <= 32 else ""
+    return e.known(("mul", number, str(stride)), f"mul {flags}i64 {number}, {stride}")
 
 
 def _pointer(e: Emitter, array: Array, scalars: list[str], known: int) -> str:
