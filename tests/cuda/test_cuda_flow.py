@@ -115,14 +115,13 @@ def test_atomics(cuda: DeviceBackend, dtype: DType) -> None:
     names = ["add"] if dtype.is_float else ["add", "min", "max", "and", "or", "xor"]
     rng = np.random.default_rng(5)
     given = {"x": rng.integers(0, 100, n).astype(dtype.dtype)}
+    own, old = k.buffer("own", dtype, "readwrite", (n,)), k.buffer("before", dtype, "write", (n,))
     for name in names:
         bins = k.buffer(f"bins_{name}", dtype, "readwrite", (5,))
         k.atomic(name, bins, (cell,), value)  # type: ignore[arg-type]
         given[bins] = np.full(5, 77, dtype.dtype)
-    own = k.buffer("own", dtype, "readwrite", (n,))
-    old = k.buffer("old", dtype, "write", (n,))
     k.store(old, (i,), k.atomic("exchange", own, (i,), value))
-    given["own"], given["old"] = np.arange(n).astype(dtype.dtype), np.zeros(n, dtype.dtype)
+    given["own"], given["before"] = np.arange(n).astype(dtype.dtype), np.zeros(n, dtype.dtype)
     agree(cuda, k.finish(), given, (8, 1, 1), what=str(dtype))
 
 
@@ -133,8 +132,8 @@ def test_compare_exchange(cuda: DeviceBackend, dtype: DType) -> None:
     i = k.index("thread", 0)
     own = k.buffer("own", dtype, "readwrite", (n,))
     old = k.atomic("compare_exchange", own, (i,), k.const(9, dtype), compare=k.const(4, dtype))
-    k.store(k.buffer("old", dtype, "write", (n,)), (i,), old)
-    values = {"own": (np.arange(n) % 6).astype(dtype.dtype), "old": np.zeros(n, dtype.dtype)}
+    k.store(k.buffer("before", dtype, "write", (n,)), (i,), old)
+    values = {"own": (np.arange(n) % 6).astype(dtype.dtype), "before": np.zeros(n, dtype.dtype)}
     agree(cuda, k.finish(), values, (2, 1, 1), what=str(dtype))
 
 

@@ -173,17 +173,17 @@ class _Writer:
         total = sum(_padded(_bytes(node)) for node in shared)
         if total > STATIC_SHARED:
             self.dynamic_shared = total
-            self.globals.append(f"@{self.symbol}.shared = external addrspace(3) global [0 x i8], align 16")
+            self.globals.append(f"@{self.symbol}_shared = external addrspace(3) global [0 x i8], align 16")
         place = 0
         for node in self.allocs:
             count, element = math.prod(node.shape), MEMORY[node.dtype]
             if node.space == "private":
                 base, space = self.e.cell(f"[{count} x {element}]", align=16), 0
             elif self.dynamic_shared:
-                whole = f"ptr addrspace(3) @{self.symbol}.shared"
+                whole = f"ptr addrspace(3) @{self.symbol}_shared"
                 base, space = self.e.emit(f"getelementptr inbounds i8, {whole}, i32 {place}"), 3
             else:
-                base, space = f"@{self.symbol}.{node.name}", 3
+                base, space = f"@{self.symbol}_{node.name}", 3
                 kind = "internal addrspace(3) global"
                 self.globals.append(f"{base} = {kind} [{count} x {element}] undef, align 16")
             place += _padded(_bytes(node)) if node.space == "shared" else 0

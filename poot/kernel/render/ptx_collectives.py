@@ -148,7 +148,7 @@ class Collectives:
         """One value from every warp, given by the thread that `writes`."""
         e, t = self.e, REGISTER[dtype]
         if not self.globals:
-            self.globals.append(f"@poot.warps = internal addrspace(3) global [{self.warps} x i64] undef, align 16")
+            self.globals.append(f"@poot_warps = internal addrspace(3) global [{self.warps} x i64] undef, align 16")
         # Threads may still be reading what the collective before this one wrote.
         if self._used or looping:
             self.barrier()
@@ -157,12 +157,12 @@ class Collectives:
         e.branch(writes, share, shared)
         e.label(share)
         with e.scope():
-            place = e.emit(f"getelementptr {t}, ptr addrspace(3) @poot.warps, i32 {self._warp()}")
+            place = e.emit(f"getelementptr {t}, ptr addrspace(3) @poot_warps, i32 {self._warp()}")
             e.do(f"store {t} {text}, ptr addrspace(3) {place}, align {dtype.itemsize}")
         e.label(shared)
         self.barrier()
         slots: list[str] = []
         for warp in range(self.warps):
-            place = f"getelementptr ({t}, ptr addrspace(3) @poot.warps, i32 {warp})"
+            place = f"getelementptr ({t}, ptr addrspace(3) @poot_warps, i32 {warp})"
             slots.append(e.emit(f"load {t}, ptr addrspace(3) {place}, align {dtype.itemsize}"))
         return slots
