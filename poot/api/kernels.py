@@ -15,6 +15,7 @@ from poot.api.kernel_arguments import as_array, bind, check, fail
 from poot.api.kernel_interpret import interpret, run_thread
 from poot.api.kernel_plan import Grid, Specialisations, grid, plan
 from poot.api.kernel_run import BufferedRun, InPlaceRun, check_homes, check_writeable, layouts, wiring
+from poot.api.kernel_sources import BACKENDS, source
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.dtypes import DType, as_dtype
@@ -24,7 +25,6 @@ from poot.kernel.ir import Kernel as IRKernel
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter
 from poot.kernel.parse.definition import Definition, Size, Triple, definition, triple
 from poot.kernel.parse.specialise import Layout, Request, Specialised, constant_key
-from poot.kernel.sources import BACKENDS, source
 from poot.target import Language, Target
 
 _KEPT = 512
@@ -37,6 +37,7 @@ class Kernel:
 
     def __init__(self, made: Definition) -> None:
         functools.update_wrapper(cast("Any", self), made.function)
+        self.__poot_function__: Callable[..., Any] = made.function
         self._specialisations = Specialisations(made)
         self._runs: dict[object, InPlaceRun | BufferedRun] = {}
         items = made.parameters.items

@@ -56,7 +56,11 @@ class LanguageCompiler(Protocol):
 
 _languages: dict[str, LanguageCompiler] = {}
 #: Languages that can be compiled with no device at hand, and the modules that register them when first asked for.
-_MODULES: dict[str, str] = {"ptx": "poot.backends.cuda.language", "triton": "poot.backends.cuda.language"}
+_MODULES: dict[str, str] = {
+    "native": "poot.backends.cpu.language",
+    "ptx": "poot.backends.cuda.language",
+    "triton": "poot.backends.cuda.language",
+}
 
 
 def register_language(name: Language, compiler: LanguageCompiler) -> None:

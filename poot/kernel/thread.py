@@ -92,6 +92,10 @@ class Elements:
         return self._array.shape
 
     @property
+    def size(self) -> int:
+        return self._array.size
+
+    @property
     def ndim(self) -> int:
         return self._array.ndim
 

@@ -109,6 +109,8 @@ class _Reader:
             self.fail(name, f"`{name}` is annotated {value.__name__} without a dtype", remedy)
         if CONST in getattr(value, "__metadata__", ()):
             return ConstParameter(name, _kind(get_args(value)[0]))
+        if hasattr(value, "__metadata__"):  # another Annotated[…]
+            value = get_args(value)[0]
         if isinstance(value, TypeVar) or (isinstance(value, type) and value in (bool, int, float)):
             return ScalarParameter(name, self.element(value))
         try:
@@ -157,7 +159,7 @@ def closure(function: types.FunctionType) -> dict[str, object]:
 
 def suggestion(name: str, known: set[str]) -> str:
     """A hint at a name that is close to a misspelt one, or ""."""
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return f"did you mean `{near[0]}`?" if near else ""
 
 

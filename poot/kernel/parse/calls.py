@@ -95,7 +95,7 @@ class Calls(Intrinsics):
             known = None
         if known is not None:
             return known(self, function, node)
-        if isinstance(function, types.FunctionType):
+        if isinstance(function, types.FunctionType) and not _is_of_poot(function):
             return self.helper(function, node)
         self.not_callable(function, text, node)
         return NONE
@@ -107,7 +107,10 @@ class Calls(Intrinsics):
         if hasattr(math, name) and module.partition(".")[0] in ("numpy", "poot", "cmath", "torch", "jax"):
             remedy = f"write `math.{name}`."
         elif module == "math":
-            remedy = self.near(name, {f for f in vars(math) if getattr(math, f) in _ROWS}) or "compute it otherwise."
+            remedy = (
+                self.near(name, {f for f in dir(math) if callable(getattr(math, f)) and getattr(math, f) in _ROWS})
+                or "compute it otherwise."
+            )
         elif getattr(function, "__poot_function__", None) is not None:
             remedy = "take the decorator from the inner function: helper functions are inlined as they are."
         self.refuse(node, f"`{text}` cannot be called in a kernel", remedy)
@@ -234,6 +237,12 @@ class Calls(Intrinsics):
 
     def hint(self, function: object, node: ast.Call) -> Value:
         self.refuse(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", _HINTS[function])
+
+
+def _is_of_poot(function: types.FunctionType) -> bool:
+    """Whether a function is poot's own, for arrays, rather than a helper of a kernel that ships."""
+    module = function.__module__ or ""
+    return module.startswith("poot.") and not module.startswith("poot.kernel.library.")
 
 
 _Handler = Callable[[Calls, object, ast.Call], Value]

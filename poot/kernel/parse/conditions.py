@@ -34,18 +34,37 @@ class Conditions(Expressions):
         """`a and b and …` (`both`) or `a or b or …`."""
         word = "`and`" if both else "`or`"
         rest = list(nodes)
-        first = self.value(rest[0])
+        node = rest.pop(0)
+        first = self.value(node)
         while isinstance(first, Static):
-            if bool(first.value) is not both or len(rest) == 1:
+            if bool(first.value) is not both or not rest:
                 return first
-            first = self.value(rest.pop(1))
+            node = rest.pop(0)
+            first = self.value(node)
 
         def condition(value: Value, part: ast.expr) -> Expr | bool:
             return self.boolean(value, part, word)
 
-        parts = [lambda: condition(first, rest[0])]
-        parts += [lambda part=part: condition(self.value(part), part) for part in rest[1:]]
+        parts = [lambda: condition(first, node)]
+        parts += [lambda part=part: condition(self.value(part), part) for part in rest]
         return self.chain(both, parts)
+
+    def test(self, node: ast.expr, what: str) -> Expr | bool:
+        """The truth of a condition: of a bool, or of a number that is not 0."""
+        with self.at(node):
+            match node:
+                case ast.BoolOp():
+                    word = "`and`" if isinstance(node.op, ast.And) else "`or`"
+                    parts = [lambda part=part: self.test(part, word) for part in node.values]
+                    return self.boolean(self.chain(isinstance(node.op, ast.And), parts), node, what)
+                case ast.UnaryOp(op=ast.Not()):
+                    truth = self.test(node.operand, "`not`")
+                    return not truth if isinstance(truth, bool) else self.k.op("not", truth)
+                case _:
+                    value = self.value(node)
+                    if isinstance(value, Typed) and value.dtype is not bool_:
+                        return self.k.op("ne", value.expr, zero(value.dtype))
+                    return self.boolean(value, node, what)
 
     def chain(self, both: bool, parts: Sequence[Callable[[], Expr | bool]]) -> Value:
         """Conditions, each evaluated only where those before it leave the answer open."""
@@ -95,7 +114,7 @@ class Conditions(Expressions):
 
     def conditional(self, node: ast.IfExp) -> Value:
         """`a if condition else b`."""
-        condition = self.boolean(self.value(node.test), node.test, "a conditional expression")
+        condition = self.test(node.test, "a conditional expression")
         if isinstance(condition, bool):
             return self.value(node.body if condition else node.orelse)
         with self.k.block() as first:

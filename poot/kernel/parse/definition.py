@@ -59,10 +59,10 @@ def definition(
     if not isinstance(function, FunctionType):
         raise ArgumentTypeError(what="@poot.kernel", actual=type(function).__name__, expected="a Python function")
     name = function.__name__ if name is None else name
+    source = function_source(function)
     if not name.isidentifier():
         raise ArgumentError(what="name of a kernel", actual=name, expected="an identifier")
     size = None if workgroup is None else triple(workgroup, f"workgroup of kernel {name}")
-    source = function_source(function)
     check_syntax(source, name)
     return Definition(source, parameters(source, name, around or {}), name, size, unchecked)
 

@@ -56,6 +56,10 @@ class Expressions(Scope, ABC):
     def value(self, node: ast.expr) -> Value:
         """Evaluate a node."""
 
+    @abstractmethod
+    def test(self, node: ast.expr, what: str) -> Expr | bool:
+        """The truth of a condition."""
+
     def later(self, node: ast.expr) -> Callable[[], Value]:
         """The evaluation of a node, to be done in its turn."""
         return lambda: self.value(node)
@@ -100,6 +104,8 @@ class Expressions(Scope, ABC):
             self.mismatch(node, f"`{ast.unparse(node)}` is too large", "use a smaller number.")
         try:
             result = compute(left, right)
+        except ZeroDivisionError:
+            self.mismatch(node, f"`{ast.unparse(node)}` divides by zero", "correct the constants.")
         except (ArithmeticError, TypeError, ValueError) as error:
             self.mismatch(node, f"`{ast.unparse(node)}`: {error}", "correct the constants.")
         if isinstance(result, complex):
@@ -115,10 +121,10 @@ class Expressions(Scope, ABC):
         )
 
     def unary(self, node: ast.UnaryOp) -> Value:
-        value = self.value(node.operand)
         if isinstance(node.op, ast.Not):
-            condition = self.boolean(value, node.operand, "`not`")
-            return Static(not condition) if isinstance(condition, bool) else Typed(self.k.op("not", condition))
+            truth = self.test(node, "`not`")
+            return Static(truth) if isinstance(truth, bool) else Typed(truth)
+        value = self.value(node.operand)
         if isinstance(value, Static) and value.weak:
             if isinstance(node.op, ast.Invert):
                 if isinstance(value.value, float):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from poot.dtypes import DType
-from poot.errors import PootError
+from poot.errors import KernelSyntaxError, PootError
 from poot.kernel.parse.annotations import closure
 from poot.kernel.parse.bindings import bindings, structured
 from poot.kernel.parse.calls import Calls
@@ -74,11 +74,11 @@ class Helpers(Calls):
         values = {name: self._argument(value, node, dtypes[name]) for name, (value, node) in arguments.items()}
         body = structured(source.tree.body)
         if isinstance(body, ast.Return):
-            self.frames.append(Frame(source, bindings(())))
-            self.refuse(
-                body,
-                "this `return` leaves a helper function early",
-                "return at the ends of an `if` alone: keep the value in a variable, and `break` out of loops.",
+            raise KernelSyntaxError(
+                kernel=self.name,
+                message="this `return` leaves a helper function early",
+                where=source.where(body),
+                remedy="return at the ends of an `if` alone: keep the value in a variable, and `break` out of loops.",
             )
         frame = Frame(source, bindings(body), helper=True)
         for name, value in values.items():

@@ -53,8 +53,9 @@ class Intrinsics(Elements):
         count = len(node.args)
         if node.keywords or count < least or (most is not None and count > most):
             wanted = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+            named = " and keywords" if node.keywords else ""
             text = ast.unparse(node.func)
-            self.mismatch(node, f"`{text}` takes {wanted} positional arguments here", f"not {count}: correct the call.")
+            self.mismatch(node, f"`{text}` is given {count} arguments{named}, and takes {wanted}", "correct the call.")
         return node.args
 
     def word(self, node: ast.expr, what: str) -> str:

@@ -155,6 +155,8 @@ class Scope:
                 f"`{name}` does not have a value on every way to this line",
                 "give it one before the `if` or loop that assigns it.",
             )
+        if name in frame.bindings.loops and name not in frame.bindings.assigned:
+            self.unknown(node, f"`{name}` has a value inside its loop alone", "copy it to a variable in the loop.")
         if frame.bindings.local(name):
             self.unknown(node, f"`{name}` is used before it has a value", "assign it first.")
         return self.outer(node)
@@ -177,7 +179,7 @@ class Scope:
 
     def near(self, name: str, known: set[str]) -> str:
         """A hint at the name that may have been meant, or ""."""
-        found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+        found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
         if not found:
             return ""
         prefix = "poot." if found[0] in WORDS and found[0] not in self.frame.source.function.__globals__ else ""
@@ -187,7 +189,7 @@ class Scope:
         """A Python object from outside, as a value; objects whose contents may change are refused."""
         if isinstance(value, TypeVar):
             if value not in self.variables:
-                self.unknown(node, f"`{value}` stands for no dtype here", "use it in a parameter: x: In[T].")
+                self.unknown(node, f"`{value.__name__}` stands for no dtype here", "use it in a parameter: x: In[T].")
             return Static(self.variables[value])
         if isinstance(value, np.ndarray) or hasattr(value, "__poot_astype__"):
             self.refuse(node, f"`{ast.unparse(node)}` is an array from outside the kernel", "pass it as a parameter.")

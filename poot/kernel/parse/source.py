@@ -11,13 +11,14 @@ import linecache
 from collections import OrderedDict
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import cast
+from typing import TypeAlias, cast
 
 from poot.errors import KernelSourceError, SourceLocation
 
+_Def: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 _KEPT = 64
 #: Parsed files, by name, with the lines that they were parsed from.
-_trees: OrderedDict[str, tuple[list[str], dict[int, list[ast.FunctionDef]]]] = OrderedDict()
+_trees: OrderedDict[str, tuple[list[str], dict[int, list[_Def]]]] = OrderedDict()
 
 _REMEDY = (
     "define the function in a file or a notebook cell; for text that you `exec`, register it first: "
@@ -78,10 +79,14 @@ def function_source(function: FunctionType, role: str = "kernel") -> FunctionSou
             message=f"{code.co_filename}:{code.co_firstlineno} is not the text of {function.__qualname__}",
             remedy="reload the module: the file has changed since it was imported.",
         )
-    return FunctionSource(function, found[0], code.co_filename, lines)
+    tree = found[0]
+    if isinstance(tree, ast.AsyncFunctionDef):
+        place = SourceLocation(code.co_filename, tree.lineno)
+        raise KernelSourceError(message=f"an `async def` cannot be a {role}", where=place, remedy="leave out `async`.")
+    return FunctionSource(function, tree, code.co_filename, lines)
 
 
-def _parsed(function: FunctionType) -> tuple[list[str], dict[int, list[ast.FunctionDef]]]:
+def _parsed(function: FunctionType) -> tuple[list[str], dict[int, list[_Def]]]:
     file = function.__code__.co_filename
     linecache.checkcache(file)
     lines = linecache.getlines(file, function.__globals__)
@@ -99,9 +104,9 @@ def _parsed(function: FunctionType) -> tuple[list[str], dict[int, list[ast.Funct
             where=SourceLocation(file, error.lineno or 1),
             remedy="reload the module: the file has changed since it was imported.",
         ) from error
-    functions: dict[int, list[ast.FunctionDef]] = {}
+    functions: dict[int, list[_Def]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min((decorator.lineno for decorator in node.decorator_list), default=node.lineno)
             functions.setdefault(min(first, node.lineno), []).append(node)
     _trees[file] = lines, functions
@@ -110,7 +115,7 @@ def _parsed(function: FunctionType) -> tuple[list[str], dict[int, list[ast.Funct
     return _trees[file]
 
 
-def _matches(tree: ast.FunctionDef, code: CodeType) -> bool:
+def _matches(tree: _Def, code: CodeType) -> bool:
     arguments = tree.args
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     return tree.name == code.co_name and tuple(names) == code.co_varnames[: len(names)]

@@ -78,7 +78,7 @@ class Statements(Assignments):
         if chain is not None and not stmt.orelse and not (frame.helper and returns(stmt)):
             self.nested(chain.values, stmt.body)
             return None
-        condition = self.boolean(self.value(stmt.test), stmt.test, "`if`")
+        condition = self.test(stmt.test, "`if`")
         if isinstance(condition, bool):
             chosen = stmt.body if condition else stmt.orelse
             with self.written_here(chosen):
@@ -105,7 +105,7 @@ class Statements(Assignments):
     def nested(self, tests: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
         """`if a and b:` as one `if` inside the other, so that `b` is evaluated where `a` holds."""
         frame = self.frame
-        condition = self.boolean(self.value(tests[0]), tests[0], "`if`")
+        condition = self.test(tests[0], "`if`")
         before = set(frame.definite or ())
         if condition is False:
             return
@@ -180,7 +180,7 @@ class Statements(Assignments):
     def step(self, value: Value, node: ast.AST) -> int:
         step = value.value if isinstance(value, Static) else None
         if type(step) is not int or step == 0:
-            self.mismatch(node, f"the step `{ast.unparse(node)}` of a range", "use a constant integer other than 0.")
+            self.mismatch(node, f"the step `{ast.unparse(node)}` of a range is no constant other than 0", "use one.")
         return step
 
     def limits(self, values: Sequence[Value], nodes: Sequence[ast.AST], call: ast.AST) -> tuple[Expr, Expr]:
@@ -223,7 +223,7 @@ class Statements(Assignments):
     def repeated(self, stmt: ast.While) -> None:
         frame = self.frame
         with self.k.block() as test:
-            condition = self.boolean(self.value(stmt.test), stmt.test, "`while`")
+            condition = self.test(stmt.test, "`while`")
         if condition is False:
             return
         before = set(frame.definite or ())
@@ -273,7 +273,7 @@ class Statements(Assignments):
             if not isinstance(message, Static) or not isinstance(message.value, str):
                 self.refuse(stmt.msg, "the message of an assert is no plain string", 'write `assert ok, "why"`.')
             text = message.value
-        condition = self.boolean(self.value(stmt.test), stmt.test, "`assert`")
+        condition = self.test(stmt.test, "`assert`")
         if condition is False:
             self.mismatch(stmt, f"assertion failed while compiling: {text}", "correct the constants that it names.")
         if condition is not True:

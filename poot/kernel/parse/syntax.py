@@ -13,7 +13,6 @@ from poot.errors import KernelSyntaxError
 from poot.kernel.parse.source import FunctionSource
 
 _LOOP = "write a `for` loop."
-_ASYNC = "kernels do not wait: write plain loops and calls."
 _OUT = "write results to an Out buffer."
 
 #: Node classes that no kernel may have: what they are called, and what to write instead.
@@ -24,9 +23,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     "ClassDef": ("`class`", "kernels have numbers, arrays and tuples; name each number on its own."),
     "TypeAlias": ("`type`", "write it outside the kernel."),
     "Delete": ("`del`", "leave it out; a name that is not used costs nothing."),
-    "AsyncFor": ("`async for`", _ASYNC),
-    "AsyncWith": ("`async with`", _ASYNC),
-    "Await": ("`await`", _ASYNC),
     "Yield": ("`yield`", _OUT),
     "YieldFrom": ("`yield from`", _OUT),
     "With": ("`with`", "do what it does outside the kernel."),

@@ -1,0 +1,56 @@
+"""Readable sources of a kernel in each language, with no hardware at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from poot.backends.toolchain import compile_kernel
+from poot.errors import Unsupported
+from poot.kernel.ir import Kernel
+from poot.kernel.pipeline import prepare
+from poot.kernel.text import dump
+from poot.target import Language, Target
+
+#: The backend whose target a language is rendered for, if none is named.
+BACKENDS: dict[Language, str] = {
+    "native": "cpu",
+    "interpret": "interpret",
+    "wgsl": "wgpu",
+    "opencl": "opencl",
+    "ptx": "cuda",
+    "triton": "cuda",
+}
+
+
+def _renderer(module: str) -> Any:
+    """A renderer's module, imported when it is first needed."""
+    return import_module(f"poot.kernel.render.{module}")
+
+
+_RENDERERS: dict[Language, Callable[[Kernel, Target], str]] = {
+    "interpret": lambda kernel, target: dump(kernel),
+    "native": lambda kernel, target: _renderer("llvm_lanes").render(kernel).text,
+    "wgsl": lambda kernel, target: _renderer("wgsl").render(kernel, target).text,
+    "opencl": lambda kernel, target: _renderer("opencl").render(kernel, target).text,
+    "triton": lambda kernel, target: _renderer("triton").render(kernel, target=str(target)).text,
+}
+
+
+def source(kernel: Kernel, language: Language, target: Target) -> str:
+    """A kernel in one language; Unsupported where the target does not take it, or the language cannot say it.
+
+    PTX is what LLVM makes of the kernel; every other language is text before any compiler has seen it.
+    """
+    if language not in target.languages:
+        raise Unsupported(
+            what=f"source in {language!r}",
+            target=target,
+            message="it takes " + ", ".join(map(repr, target.languages)),
+            remedy="name a target of that language.",
+        )
+    if language == "ptx":
+        return compile_kernel(kernel, replace(target, languages=("ptx",))).source
+    return _RENDERERS[language](prepare(kernel, target), target)
