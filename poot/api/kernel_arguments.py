@@ -73,7 +73,7 @@ def check_array(kernel: str, parameter: BufferParameter, array: ArrayLike, varia
             kernel,
             f"`{parameter.name}` has rank {array.ndim} and the shape {tuple(array.shape)}, "
             f"where {shown(parameter)} needs rank {parameter.rank}",
-            f"reshape it, or declare {_ranked(parameter, array.ndim)}.",
+            _reshape(parameter, array.ndim),
         )
     wanted = bound(kernel, parameter.name, parameter.element, dtype, variables)
     if dtype is not wanted:
@@ -89,8 +89,12 @@ def check_array(kernel: str, parameter: BufferParameter, array: ArrayLike, varia
         fail(kernel, f"`{parameter.name}` is stored in the other byte order", "convert it with .astype(…).")
 
 
-def _ranked(parameter: BufferParameter, rank: int) -> str:
-    return repr(BufferType(parameter.access, parameter.element, rank)) if 1 <= rank <= 4 else "arrays of rank 1 to 4"
+def _reshape(parameter: BufferParameter, rank: int) -> str:
+    if rank == 0:
+        return f"reshape it: {parameter.name}.reshape(1)."
+    if rank > 4:
+        return "reshape it: kernels take arrays of rank 1 to 4."
+    return f"reshape it, or declare {BufferType(parameter.access, parameter.element, rank)!r}."
 
 
 def bound(kernel: str, name: str, element: Element, dtype: DType, variables: dict[TypeVar, DType]) -> DType:

@@ -102,6 +102,8 @@ class Kernel:
             key.append(self._key(position, args[position]))
         backend = default() if device is None and not homes else choose(device, homes)
         key.append(backend)
+        if homes and device is not None:
+            key += homes  # not all where the launch is: refused below
         try:
             run = self._runs.get(whole := tuple(key))
         except TypeError:  # a list as a size, or a constant that can change: refused, or read, below
