@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from poot.backends.cuda.language import compile_ptx_kernel
 from poot.backends.device import BufferView, DeviceBackend, LaunchSpec
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.dtypes import DType, bf16, bool_, f16
 from poot.kernel.interpret import bind
 from poot.kernel.interpret import run as interpret
-from poot.kernel.ir import FAULT_WORDS, Kernel
+from poot.kernel.ir import FAULT_WORDS, Kernel, argument_slots, fault_sites
 from poot.kernel.pipeline import prepare
 
 Triple = tuple[int, int, int]
@@ -38,9 +39,13 @@ def on_device(
     threads: Sequence[int] = (),
     launches: int = 1,
     contract: bool = False,
+    raw: bool = False,
 ) -> Outcome:
-    """Run a kernel `launches` times on fresh copies of contiguous arrays; `values` are left as they are."""
-    compiled = compile_kernel(kernel, device.target, contract=contract)
+    """Run a kernel `launches` times on fresh copies of contiguous arrays; `values` are left as they are.
+
+    A `raw` kernel has native operations alone, and is rendered as it is.
+    """
+    compiled = _raw(kernel, device) if raw else compile_kernel(kernel, device.target, contract=contract)
     loaded = device.load(compiled)
     views: list[BufferView] = []
     positions: dict[str, int] = {}
@@ -78,11 +83,19 @@ def on_device(
     return Outcome(found, fault, compiled)
 
 
+def _raw(kernel: Kernel, device: DeviceBackend) -> CompiledKernel:
+    made = compile_ptx_kernel(kernel, device.target, False)
+    slots, sites = argument_slots(kernel), fault_sites(kernel)
+    return CompiledKernel(
+        kernel, device.target, "ptx", made.artifact, made.entry, made.source, slots, sites, made.resources
+    )
+
+
 def interpreted(
-    kernel: Kernel, values: Mapping[str, Any], groups: Triple, *, threads: Sequence[int] = ()
+    kernel: Kernel, values: Mapping[str, Any], groups: Triple, *, threads: Sequence[int] = (), raw: bool = False
 ) -> tuple[dict[str, Any], np.ndarray]:
     """The same launch by the interpreter."""
-    prepared = prepare(kernel)
+    prepared = kernel if raw else prepare(kernel)
     expected = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in values.items()}
     fault = np.zeros(FAULT_WORDS, np.int32)
     with np.errstate(all="ignore"):
@@ -95,7 +108,8 @@ def same(actual: np.ndarray, expected: np.ndarray, what: str) -> None:
     bits = f"u{actual.itemsize}"
     equal = actual.view(bits) == expected.view(bits)
     if actual.dtype.kind == "f" or actual.dtype in (f16.dtype, bf16.dtype):
-        equal |= np.isnan(actual.astype(np.float64)) & np.isnan(expected.astype(np.float64))
+        with np.errstate(all="ignore"):
+            equal |= np.isnan(actual.astype(np.float64)) & np.isnan(expected.astype(np.float64))
     at = np.flatnonzero(~equal)
     assert not at.size, (
         f"{what}: {at.size} differ, at {at[:5]}: {actual.ravel()[at[:5]]}, expected {expected.ravel()[at[:5]]}"
@@ -109,11 +123,12 @@ def agree(
     groups: Triple,
     *,
     threads: Sequence[int] = (),
+    raw: bool = False,
     what: str = "",
 ) -> Outcome:
     """Run on the device and in the interpreter; every array must come out the same, and so must whether it faulted."""
-    outcome = on_device(device, kernel, copy.deepcopy(dict(values)), groups, threads=threads)
-    expected, fault = interpreted(kernel, values, groups, threads=threads)
+    outcome = on_device(device, kernel, copy.deepcopy(dict(values)), groups, threads=threads, raw=raw)
+    expected, fault = interpreted(kernel, values, groups, threads=threads, raw=raw)
     for name, actual in outcome.values.items():
         if isinstance(actual, np.ndarray):
             same(actual, expected[name], f"{what or kernel.name} {name} ({outcome.compiled.language})")

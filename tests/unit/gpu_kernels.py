@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i32, i64, u8, u32
 from poot.errors import SourceLocation
 from poot.kernel.build import KernelBuilder
-from poot.kernel.ir import Expr, Kernel
+from poot.kernel.ir import Expr, If, Kernel, Var
 from poot.kernel.pipeline import prepare
 
 
@@ -22,6 +23,27 @@ class Written(KernelBuilder):
         file = f"<golden {self.name}>"
         linecache.cache[file] = (1, None, self.lines, file)
         self.where = SourceLocation(file, len(self.lines))
+
+    @contextmanager
+    def for_(self, start: Expr, stop: Expr, step: int = 1, *, hint: str = "i", unroll: bool = False) -> Generator[Var]:
+        where = self.where
+        with super().for_(start, stop, step, hint=hint, unroll=unroll) as var:
+            yield var
+            self.where = where
+
+    @contextmanager
+    def while_(self, condition: Expr) -> Generator[None]:
+        where = self.where
+        with super().while_(condition):
+            yield
+            self.where = where
+
+    @contextmanager
+    def if_(self, condition: Expr) -> Generator[None]:
+        where = self.where
+        with super().if_(condition):
+            yield
+            self.where = where
 
 
 @dataclass(frozen=True)
@@ -148,15 +170,15 @@ def branches() -> KernelBuilder:
     i = k.index("thread", 0)
     v = k.let(k.load(x, (i,)), "v")
     k.at("if v < 0:")
+    where = k.where
     with k.block() as then:
         k.at("v = -v")
         k.assign(v, k.op("neg", v))
     with k.block() as orelse:
         k.at("v = v + 1")
         k.assign(v, k.op("add", v, k.const(1.0, f32)))
-    from poot.kernel.ir import If
-
-    k.emit(If(k.op("lt", v, k.const(0.0, f32)), tuple(then), tuple(orelse)))
+    k.where = where
+    k.emit(If(k.op("lt", v, k.const(0.0, f32)), tuple(then), tuple(orelse), where))
     k.at("y[i] = v")
     k.store(y, (i,), v)
     return k

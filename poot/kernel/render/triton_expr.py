@@ -146,22 +146,28 @@ class Expressions:
         if not node.checked or not indices:
             return "", False
         w = self.w
-        tests: list[Term] = []
-        for index, extent in zip(indices, buffer.extents, strict=True):
-            vector = index.vector or extent.vector
-            end = str(extent.value) if extent.value is not None else extent.text
-            tests.append(Term(f"(({index.text} >= 0) & ({index.text} < {end}))", bool_, vector))
-        vector = any(test.vector for test in tests)
-        inside = w.bind("inside", plain(" & ".join(test.text for test in tests)))
-        axis, at, end = "0", "0", "0"
-        for number in reversed(range(len(indices))):
-            index, extent = (f"{term.text}.to(tl.int64)" for term in (indices[number], buffer.extents[number]))
-            if number == len(indices) - 1:
-                axis, at, end = str(number), index, extent
+        tests: list[tuple[int, Term]] = []
+        for axis, (index, extent) in enumerate(zip(indices, buffer.extents, strict=True)):
+            if index.value is not None and extent.value is not None and 0 <= index.value < extent.value:
                 continue
-            test = plain(tests[number].text)
+            first, end = (str(term.value) if term.value is not None else term.text for term in (index, extent))
+            test = f"({first} < {end})" if index.value is not None and index.value >= 0 else ""
+            test = test or f"({index.text} >= 0) & ({index.text} < {end})"
+            tests.append((axis, Term(w.bind("inside", plain(test)), bool_, index.vector or extent.vector)))
+        if not tests:
+            return "", False
+        vector = any(test.vector for _, test in tests)
+        inside = tests[0][1].text
+        if len(tests) > 1:
+            inside = w.bind("inside", " & ".join(test.text for _, test in tests))
+        axis, at, end = "", "", ""
+        for number, test in reversed(tests):
+            here = (str(number), *(f"{term.text}.to(tl.int64)" for term in (indices[number], buffer.extents[number])))
+            if not axis:
+                axis, at, end = here
+                continue
             axis, at, end = (
-                f"tl.where({test}, {rest}, {here})" for rest, here in ((axis, str(number)), (at, index), (end, extent))
+                f"tl.where({test.text}, {rest}, {own})" for rest, own in zip((axis, at, end), here, strict=True)
             )
         self._claim(node, inside, vector, axis, at, end)
         return inside, vector

@@ -16,6 +16,7 @@ active8:
   %v9 = getelementptr inbounds float, ptr addrspace(1) %arg.x, i32 %v6
   %v10 = load float, ptr addrspace(1) %v9, align 4
   store float %v10, ptr %c11
+  ; line 1: if v < 0:
   %v12 = load float, ptr %c11
   %v13 = fcmp olt float %v12, 0x0000000000000000
   br i1 %v13, label %then14, label %else15

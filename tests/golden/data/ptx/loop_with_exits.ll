@@ -15,12 +15,11 @@ entry:
 active8:
   ; line 1: total = 0
   store i32 0, ptr %c9
-  ; line 5: total += v
+  ; line 2: for j in range(0, n, 3):
   %v14 = icmp slt i32 0, %arg.n
   br i1 %v14, label %turn12, label %done11
 turn12:
   %count13 = phi i32 [ 0, %active8 ], [ %after15, %next10 ]
-  ; line 2: for j in range(0, n, 3):
   %v16 = getelementptr inbounds i32, ptr addrspace(1) %arg.x, i32 %count13
   %v17 = load i32, ptr addrspace(1) %v16, align 4
   ; line 3: if v < 0: continue

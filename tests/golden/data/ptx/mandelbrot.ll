@@ -20,7 +20,7 @@ active8:
   %v11 = fsub float %v10, 0x3FF8000000000000
   store float 0x0000000000000000, ptr %c12
   store i32 0, ptr %c13
-  ; line 4: count += 1
+  ; line 2: while z * z < 4 and count < 100:
   br label %while14
 while14:
   %v17 = load float, ptr %c12

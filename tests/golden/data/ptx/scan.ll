@@ -75,9 +75,9 @@ shared44:
   %v59 = load i32, ptr addrspace(1) %v18, align 4
   %v60 = icmp slt i32 %v59, 0
   %v61 = call i1 @llvm.nvvm.barrier.cta.red.or.aligned.all(i32 0, i1 %v60)
-  ; line 3: y[0] = -1
   br i1 %v61, label %then62, label %joined64
 then62:
+  ; line 3: y[0] = -1
   store i32 -1, ptr addrspace(1) %arg.y, align 4
   br label %joined64
 joined64:

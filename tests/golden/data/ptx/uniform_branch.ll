@@ -12,10 +12,11 @@ entry:
   %v6 = add nuw nsw i32 %v5, %v4
   ; line 1: total = 0
   store i32 0, ptr %c7
-  ; line 3: total = n * 2
+  ; line 2: if n > 3:
   %v8 = icmp sgt i32 %arg.n, 3
   br i1 %v8, label %then9, label %joined11
 then9:
+  ; line 3: total = n * 2
   %v12 = mul i32 %arg.n, 2
   store i32 %v12, ptr %c7
   br label %joined11

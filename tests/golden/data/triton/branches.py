@@ -17,6 +17,7 @@ def poot_branches(x, x_extent0, y, y_extent0, threads_x, num_groups_x, num_group
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
     v = tl.load(x + thread_x, mask=active, other=0)
+    # line 1: if v < 0:
     chosen = v < 0.0
     active_2 = active & chosen
     # line 2: v = -v

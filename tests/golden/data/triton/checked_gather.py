@@ -35,16 +35,18 @@ def poot_checked_gather(x, x_extent0, x_extent1, x_stride0, at, at_extent0, y, y
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
     # line 1: y[i] = x[at[i, 0], at[i, 1]]
-    inside = ((thread_x >= 0) & (thread_x < at_extent0)) & ((tl.full((), 0, tl.int32) >= 0) & (tl.full((), 0, tl.int32) < 2))
-    claim_first(fault, launch, 0, lanes, 128, active & ~inside, tl.where((thread_x >= 0) & (thread_x < at_extent0), 1, 0), tl.where((thread_x >= 0) & (thread_x < at_extent0), tl.full((), 0, tl.int32).to(tl.int64), thread_x.to(tl.int64)), tl.where((thread_x >= 0) & (thread_x < at_extent0), tl.full((), 2, tl.int32).to(tl.int64), at_extent0.to(tl.int64)))
+    inside = (thread_x >= 0) & (thread_x < at_extent0)
+    claim_first(fault, launch, 0, lanes, 128, active & ~inside, 0, thread_x.to(tl.int64), at_extent0.to(tl.int64))
     t = tl.load(at + thread_x.to(tl.int64) * 2, mask=active & inside, other=0)
-    inside_2 = ((thread_x >= 0) & (thread_x < at_extent0)) & ((tl.full((), 1, tl.int32) >= 0) & (tl.full((), 1, tl.int32) < 2))
-    claim_first(fault, launch, 1, lanes, 128, active & ~inside_2, tl.where((thread_x >= 0) & (thread_x < at_extent0), 1, 0), tl.where((thread_x >= 0) & (thread_x < at_extent0), tl.full((), 1, tl.int32).to(tl.int64), thread_x.to(tl.int64)), tl.where((thread_x >= 0) & (thread_x < at_extent0), tl.full((), 2, tl.int32).to(tl.int64), at_extent0.to(tl.int64)))
+    inside_2 = (thread_x >= 0) & (thread_x < at_extent0)
+    claim_first(fault, launch, 1, lanes, 128, active & ~inside_2, 0, thread_x.to(tl.int64), at_extent0.to(tl.int64))
     t_1 = tl.load(at + thread_x.to(tl.int64) * 2 + 1, mask=active & inside_2, other=0)
-    inside_3 = ((t >= 0) & (t < x_extent0)) & ((t_1 >= 0) & (t_1 < x_extent1))
-    claim_first(fault, launch, 3, lanes, 128, active & ~inside_3, tl.where((t >= 0) & (t < x_extent0), 1, 0), tl.where((t >= 0) & (t < x_extent0), t_1.to(tl.int64), t.to(tl.int64)), tl.where((t >= 0) & (t < x_extent0), x_extent1.to(tl.int64), x_extent0.to(tl.int64)))
-    inside_4 = (thread_x >= 0) & (thread_x < y_extent0)
-    claim_first(fault, launch, 2, lanes, 128, active & ~inside_4, 0, thread_x.to(tl.int64), y_extent0.to(tl.int64))
-    tl.store(y + thread_x, tl.load(x + t.to(tl.int64) * x_stride0 + t_1.to(tl.int64), mask=active & inside_3, other=0), mask=active & inside_4)
+    inside_3 = (t >= 0) & (t < x_extent0)
+    inside_4 = (t_1 >= 0) & (t_1 < x_extent1)
+    inside_5 = inside_3 & inside_4
+    claim_first(fault, launch, 3, lanes, 128, active & ~inside_5, tl.where(inside_3, 1, 0), tl.where(inside_3, t_1.to(tl.int64), t.to(tl.int64)), tl.where(inside_3, x_extent1.to(tl.int64), x_extent0.to(tl.int64)))
+    inside_6 = (thread_x >= 0) & (thread_x < y_extent0)
+    claim_first(fault, launch, 2, lanes, 128, active & ~inside_6, 0, thread_x.to(tl.int64), y_extent0.to(tl.int64))
+    tl.store(y + thread_x, tl.load(x + t.to(tl.int64) * x_stride0 + t_1.to(tl.int64), mask=active & inside_5, other=0), mask=active & inside_6)
     # line 2: assert at[i, 0] < 1000, 'small'
     claim_first(fault, launch, 4, lanes, 128, active & ~(t < 1000), 0, tl.full((), 0, tl.int64), tl.full((), 0, tl.int64))

@@ -18,13 +18,12 @@ def poot_loop_with_exits(x, x_extent0, y, y_extent0, n, threads_x, num_groups_x,
     active = thread_x < threads_x
     # line 1: total = 0
     total = tl.full((128,), tl.full((), 0, tl.int32), tl.int32)
-    # line 5: total += v
+    # line 2: for j in range(0, n, 3):
     j = tl.full((), 0, tl.int32)
     stop = n
     active_2 = active & (j < stop)
     while any_of(active_2):
         live = active_2
-        # line 2: for j in range(0, n, 3):
         some = any_of(live)
         v = tl.load(x + j, mask=some, other=0)
         # line 3: if v < 0: continue

@@ -20,7 +20,7 @@ def poot_mandelbrot(y, y_extent0, threads_x, num_groups_x, num_groups_y, num_gro
     c = (thread_x.to(tl.float32) * 0.0009765625) - 1.5
     z = tl.full((128,), tl.full((), 0.0, tl.float32), tl.float32)
     count = tl.full((128,), tl.full((), 0, tl.int32), tl.int32)
-    # line 4: count += 1
+    # line 2: while z * z < 4 and count < 100:
     active_2 = active & (((z * z) < 4.0) & (count < 100))
     while any_of(active_2):
         # line 3: z = z * z + c

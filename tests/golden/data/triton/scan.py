@@ -27,6 +27,6 @@ def poot_scan(x, y, num_groups_x, num_groups_y, num_groups_z, launch, fault):
     tl.store(y + local_x, running, mask=active)
     # line 2: some = group_any(x[i] < 0)
     some = any_of(active & (tl.load(x + local_x, mask=active, other=0) < 0))
-    # line 3: y[0] = -1
     if some:
+        # line 3: y[0] = -1
         tl.store(y, tl.full((), -1, tl.int32))

@@ -12,8 +12,9 @@ def poot_uniform_branch(y, n, num_groups_x, num_groups_y, num_groups_z, launch, 
     thread_x = group_x * 128 + local_x
     # line 1: total = 0
     total = tl.full((), 0, tl.int32)
-    # line 3: total = n * 2
+    # line 2: if n > 3:
     if n > 3:
+        # line 3: total = n * 2
         total = n * 2
     # line 4: y[i] = total
     tl.store(y + thread_x, total)
