@@ -221,7 +221,8 @@ Factory: TypeAlias = Callable[[int], DeviceBackend]  # the ordinal after the col
 _BUILTIN: dict[str, str] = {
     "cpu": "poot.backends.cpu.device",
     "interpret": "poot.backends.interpret",
-    "opencl": "poot.backends.opencl",
+    "opencl": "poot.backends.opencl.device",
+    "wgpu": "poot.backends.wgpu.device",
     "cuda": "poot.backends.cuda.device",
 }
 _factories: dict[str, Factory] = {}

@@ -1,7 +1,6 @@
 """OpenCL devices: programs in OpenCL C 1.2, prepared kernels with their arguments set, one in-order queue.
 
-On CPU devices buffers lie over host memory, which NumPy shares without a copy.  `opencl:1` is the second device;
-POOT_OPENCL_DEVICE names a part of a device's or platform's name to choose among several.
+On CPU devices buffers lie over host memory, which NumPy shares without a copy.
 """
 # pyright: basic
 
@@ -29,21 +28,15 @@ from poot.backends.device import (
     Recording,
     launch_arguments,
 )
+from poot.backends.opencl.platform import cl, devices, target
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, Rendered, register_language
-from poot.dtypes import ALL, bool_, f64
+from poot.dtypes import bool_
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError
 from poot.kernel.ir import FAULT_WORDS, Kernel
 from poot.kernel.render.opencl import kernel_arguments, render
-from poot.kernel.render.threads import ThreadsSource
+from poot.kernel.render.threads_text import ThreadsSource
 from poot.target import Target
-
-try:
-    import pyopencl as cl
-except ImportError as error:
-    raise DeviceUnavailableError(
-        device="opencl", message=str(error), remedy="pip install 'poot[opencl]' brings pyopencl."
-    ) from error
 
 _SPARE_BYTES = 1 << 30
 _PROGRAMS = 512
@@ -118,12 +111,12 @@ class OpenCLDevice:
         self._context = cl.Context([device])
         self._queue = cl.CommandQueue(self._context, device)
         self._on_host = bool(device.type & cl.device_type.CPU)
-        self._spares: Spares[ClBuffer] = Spares(_SPARE_BYTES)
+        self._spares: Spares[tuple[Any, HostArray | None]] = Spares(_SPARE_BYTES)
         self._programs: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._busy = False
-        self.target = _target(device)
+        self.target = target(device)
         self._options = ["-cl-std=CL1.2"]
         if self.target.has("correct_division"):
             self._options.append("-cl-fp32-correctly-rounded-divide-sqrt")
@@ -151,8 +144,7 @@ class OpenCLDevice:
         with self._using("allocation"):
             kept = self._spares.take(size)
             if kept is not None:
-                kept.nbytes, kept.freed = nbytes, False
-                return kept
+                return ClBuffer(kept[0], nbytes, size, kept[1])
             if size > self._device.max_mem_alloc_size:
                 limit = self._device.max_mem_alloc_size
                 raise AllocationError(nbytes=nbytes, device=self.name, message=f"the largest buffer has {limit} bytes")
@@ -173,7 +165,7 @@ class OpenCLDevice:
         with self._using("free"):
             if buffer.size and not buffer.shared and not buffer.freed:
                 buffer.freed = True
-                self._spares.give(buffer.size, buffer)
+                self._spares.give(buffer.size, (buffer.memory, buffer.host))
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if array.nbytes:
@@ -376,61 +368,9 @@ def _scalar(value: int | float, dtype: Any) -> Any:
     return scalar if dtype.is_integer or dtype.itemsize > 2 else scalar.view(np.uint16)
 
 
-# --- opening devices ------------------------------------------------------------------------------------------------
-
-
-def _target(device: Any) -> Target:
-    """What a device says of itself."""
-    extensions = set(device.extensions.split())
-    flags = cl.device_fp_config
-    features = {"i64"}
-    if "cl_khr_fp64" in extensions:
-        features.add("f64")
-    if {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= extensions:
-        features.add("int64_atomics")
-    if device.single_fp_config & flags.CORRECTLY_ROUNDED_DIVIDE_SQRT:
-        features.add("correct_division")
-    if device.single_fp_config & flags.DENORM:
-        features.add("subnormals")
-    limits = {
-        "workgroup_invocations": min(device.max_work_group_size, device.max_work_item_sizes[0]),
-        "workgroup_storage": device.local_mem_size,
-        # A buffer takes 16 bytes of arguments, and its extents and strides as much again.
-        "buffers": max(8, min(64, device.max_parameter_size // 32)),
-        "grid": 2**31 - 1,
-        "binding_bytes": device.max_mem_alloc_size,
-    }
-    dtypes = frozenset(ALL) if "f64" in features else frozenset(ALL) - {f64}
-    name = "".join(char if char.isalnum() else "-" for char in device.name.lower()).strip("-")
-    return Target("opencl", name, ("opencl",), dtypes, frozenset(features), tuple(sorted(limits.items())))
-
-
-def _devices() -> list[tuple[Any, Any]]:
-    """Every device with its platform, GPUs first, then accelerators, then CPUs."""
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error as error:
-        raise DeviceUnavailableError(
-            device="opencl",
-            message=f"no OpenCL platform: {error}",
-            remedy="install a driver: a GPU's own, or on Debian `apt install pocl-opencl-icd ocl-icd-libopencl1`.",
-        ) from error
-    found: list[tuple[Any, Any]] = []
-    for platform in platforms:
-        with contextlib.suppress(cl.Error):
-            found += [(platform, device) for device in platform.get_devices()]
-
-    def rank(pair: tuple[Any, Any]) -> int:
-        kind = pair[1].type
-        return 0 if kind & cl.device_type.GPU else 1 if kind & cl.device_type.ACCELERATOR else 2
-
-    wanted = os.environ.get("POOT_OPENCL_DEVICE", "").lower()
-    return sorted((p for p in found if wanted in f"{p[0].name} {p[1].name}".lower()), key=rank)
-
-
 def make_device(ordinal: int) -> OpenCLDevice:
     """The device of that number; DeviceUnavailableError says what is missing."""
-    found = _devices()
+    found = devices()
     if ordinal >= len(found):
         names = ", ".join(f"{device.name} ({platform.name})" for platform, device in found) or "none"
         raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=f"OpenCL devices here: {names}")

@@ -1,0 +1,71 @@
+"""Which OpenCL devices there are, and what each can do.
+
+`opencl` is the best device, `opencl:1` the next; POOT_OPENCL_DEVICE names a part of a device's or platform's name.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+from poot.dtypes import ALL, f64
+from poot.errors import DeviceUnavailableError
+from poot.target import Target
+
+try:
+    import pyopencl as cl
+except ImportError as error:
+    raise DeviceUnavailableError(
+        device="opencl", message=str(error), remedy="pip install 'poot[opencl]' brings pyopencl."
+    ) from error
+
+
+def target(device: Any) -> Target:
+    """What a device says of itself."""
+    extensions = set(device.extensions.split())
+    flags = cl.device_fp_config
+    features = {"i64"}
+    if "cl_khr_fp64" in extensions:
+        features.add("f64")
+    if {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= extensions:
+        features.add("int64_atomics")
+    if device.single_fp_config & flags.CORRECTLY_ROUNDED_DIVIDE_SQRT:
+        features.add("correct_division")
+    if device.single_fp_config & flags.DENORM:
+        features.add("subnormals")
+    limits = {
+        "workgroup_invocations": min(device.max_work_group_size, device.max_work_item_sizes[0]),
+        "workgroup_storage": device.local_mem_size,
+        # A buffer takes 16 bytes of arguments, and its extents and strides as much again.
+        "buffers": max(8, min(64, device.max_parameter_size // 32)),
+        "grid": 2**31 - 1,
+        "binding_bytes": device.max_mem_alloc_size,
+    }
+    dtypes = frozenset(ALL) if "f64" in features else frozenset(ALL) - {f64}
+    name = "".join(char if char.isalnum() else "-" for char in device.name.lower()).strip("-")
+    return Target("opencl", name, ("opencl",), dtypes, frozenset(features), tuple(sorted(limits.items())))
+
+
+def devices() -> list[tuple[Any, Any]]:
+    """Every device with its platform, GPUs first, then accelerators, then CPUs."""
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:
+        raise DeviceUnavailableError(
+            device="opencl",
+            message=f"no OpenCL platform: {error}",
+            remedy="install a driver: a GPU's own, or on Debian `apt install pocl-opencl-icd ocl-icd-libopencl1`.",
+        ) from error
+    found: list[tuple[Any, Any]] = []
+    for platform in platforms:
+        with contextlib.suppress(cl.Error):
+            found += [(platform, device) for device in platform.get_devices()]
+
+    def rank(pair: tuple[Any, Any]) -> int:
+        kind = pair[1].type
+        return 0 if kind & cl.device_type.GPU else 1 if kind & cl.device_type.ACCELERATOR else 2
+
+    wanted = os.environ.get("POOT_OPENCL_DEVICE", "").lower()
+    return sorted((p for p in found if wanted in f"{p[0].name} {p[1].name}".lower()), key=rank)

@@ -1,0 +1,110 @@
+"""Which adapter a device runs on, and what it can do.
+
+`wgpu` is the best adapter, `wgpu:1` the next; POOT_WGPU_ADAPTER names a part of an adapter's name.  OpenGL adapters are
+never taken: where no driver for Vulkan, Metal or Direct3D 12 is installed, the device is absent.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from poot.dtypes import ALL, f64, i64, u64
+from poot.errors import DeviceUnavailableError
+from poot.target import Target
+
+try:
+    import wgpu
+except ImportError as error:
+    raise DeviceUnavailableError(
+        device="wgpu", message=str(error), remedy="pip install 'poot[wgpu]' brings the wgpu package."
+    ) from error
+
+_BACKENDS = ("Vulkan", "Metal", "D3D12")
+_KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "CPU")
+
+#: What is asked for where the adapter has it.
+_FEATURES = ("shader-int64", "shader-f64", "shader-int64-atomic-all-ops")
+_LIMITS = (
+    "max-bindings-per-bind-group",
+    "max-buffer-size",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-size-x",
+    "max-compute-workgroup-size-y",
+    "max-compute-workgroup-size-z",
+    "max-compute-workgroup-storage-size",
+    "max-compute-workgroups-per-dimension",
+    "max-storage-buffer-binding-size",
+    "max-storage-buffers-per-shader-stage",
+)
+
+_REMEDY = (
+    "install a driver for Vulkan: the GPU's own, or for a machine without one, on Debian, "
+    "`apt install mesa-vulkan-drivers libvulkan1`."
+)
+
+
+def adapters() -> list[Any]:
+    """The adapters that will do, best first."""
+    found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
+    wanted = os.environ.get("POOT_WGPU_ADAPTER", "").lower()
+    found = [a for a in found if wanted in f"{a.info['device']} {a.info['description']}".lower()]
+
+    def rank(adapter: Any) -> int:
+        kind = adapter.info["adapter_type"]
+        return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
+
+    return sorted(found, key=rank)
+
+
+def adapter(ordinal: int) -> Any:
+    """The adapter of that number; DeviceUnavailableError says what there is."""
+    try:
+        found = adapters()
+    except Exception as error:
+        raise DeviceUnavailableError(device="wgpu", message=f"no adapters: {error}", remedy=_REMEDY) from error
+    if ordinal >= len(found):
+        names = ", ".join(f"{a.info['device']} ({a.info['backend_type']})" for a in found)
+        raise DeviceUnavailableError(
+            device=f"wgpu:{ordinal}" if ordinal else "wgpu",
+            message=f"adapters here: {names}" if names else "no adapter for Vulkan, Metal or Direct3D 12",
+            remedy=None if names else _REMEDY,
+        )
+    return found[ordinal]
+
+
+def open_adapter(chosen: Any) -> tuple[Any, Target]:
+    """A device with every feature and limit that kernels may use, and the target that it makes."""
+    features = [name for name in _FEATURES if name in chosen.features]
+    limits = {name: chosen.limits[name] for name in _LIMITS if name in chosen.limits}
+    device = chosen.request_device_sync(required_features=features, required_limits=limits)
+    return device, target(chosen, set(features))
+
+
+def target(chosen: Any, features: set[str]) -> Target:
+    """What the adapter says of itself; 64-bit floats are worked on through the bits of 64-bit integers."""
+    has = set[str]()
+    dtypes = set(ALL)
+    if "shader-int64" in features:
+        has.add("i64")
+    else:
+        dtypes -= {i64, u64}
+    if {"shader-f64", "shader-int64"} <= features:
+        has.add("f64")
+    else:
+        dtypes -= {f64}
+    if "shader-int64-atomic-all-ops" in features:
+        has.add("int64_atomics")
+    limits = chosen.limits
+    per_axis = limits["max-compute-workgroups-per-dimension"]
+    known = {
+        "workgroup_invocations": limits["max-compute-invocations-per-workgroup"],
+        "workgroup_storage": limits["max-compute-workgroup-storage-size"],
+        "buffers": min(64, limits["max-storage-buffers-per-shader-stage"]),
+        "dispatch": per_axis,
+        "grid": 2**31 - 1,
+        "binding_bytes": limits["max-storage-buffer-binding-size"],
+    }
+    name = "".join(char if char.isalnum() else "-" for char in chosen.info["device"].lower()).strip("-")
+    return Target("wgpu", name, ("wgsl",), frozenset(dtypes), frozenset(has), tuple(sorted(known.items())))

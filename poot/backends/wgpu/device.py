@@ -1,0 +1,307 @@
+"""A wgpu adapter as a device: one command buffer and one submission a replay."""
+# pyright: basic
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import statistics
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
+from poot.backends.spares import Spares, size_class
+from poot.backends.toolchain import CompiledKernel, Rendered, compile_kernel, register_language
+from poot.backends.wgpu.adapter import adapter, open_adapter, wgpu
+from poot.backends.wgpu.recording import BLOCK_WORDS, Dispatch, WgpuBuffer, WgpuKernel
+from poot.dtypes import DType, u8, u32
+from poot.errors import AllocationError, DeviceError, DeviceUnavailableError, PootError
+from poot.kernel.build import KernelBuilder
+from poot.kernel.ir import FAULT_WORDS, Kernel
+from poot.kernel.render.threads_text import ThreadsSource
+from poot.kernel.render.wgsl import render
+from poot.target import Target
+
+_SPARE_BYTES = 1 << 30
+_KERNELS = 1024
+_COPY_LANES = 256
+_USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+
+
+def compile_wgsl(kernel: Kernel, target: Target, contract: bool) -> Rendered:
+    """The text of a prepared kernel; devices make a pipeline of it when they load it."""
+    source = render(kernel, target, contract=contract)
+    return Rendered(source, source.entry, source.text, (("shared_bytes", source.shared_bytes),))
+
+
+register_language("wgsl", compile_wgsl)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copy:
+    """A copy by words where everything is aligned to them, else by bytes."""
+
+    words: Dispatch | None
+    bytes: Dispatch
+
+    def choose(self, table: Sequence[BufferView]) -> Dispatch:
+        if self.words is None or any(table[place.position].offset % 4 for place in self.words.places):
+            return self.bytes
+        return self.words
+
+
+@dataclass(slots=True, eq=False)
+class WgpuRecording:
+    """Prepared launches; `words` are their parameters as `params` holds them."""
+
+    steps: tuple[Dispatch | _Copy, ...]
+    views: tuple[BufferView | None, ...]
+    rebindable: tuple[int, ...]
+    words: Any
+    params: Any
+
+
+class WgpuDevice:
+    """One adapter."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        self.name = name
+        self._device, self.target = open_adapter(adapter(ordinal))
+        self._queue = self._device.queue
+        self._limits = dict(self.target.limits)
+        self._largest = self._device.limits["max-buffer-size"]
+        self._spares: Spares[tuple[Any, int]] = Spares(_SPARE_BYTES)
+        self._serials = itertools.count(1)
+        self._kernels: OrderedDict[str, WgpuKernel] = OrderedDict()
+        self._staging: Any = None
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._no_fault = BufferView(self.allocate(4 * FAULT_WORDS))
+
+    @contextlib.contextmanager
+    def _using(self, what: str) -> Iterator[None]:
+        """Hold the device; errors of wgpu become DeviceErrors."""
+        if os.getpid() != self._process:
+            raise DeviceError(
+                device=self.name,
+                message="the device was opened by the parent of this process, and does not survive a fork",
+                remedy='open devices after the fork, or start processes with multiprocessing\'s "spawn".',
+            )
+        with self._lock:
+            try:
+                yield
+            except PootError:
+                raise
+            except (wgpu.GPUError, RuntimeError) as error:
+                raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+
+    # --- memory ---
+
+    def allocate(self, nbytes: int) -> WgpuBuffer:
+        size = size_class(nbytes)
+        with self._using("allocation"):
+            kept = self._spares.take(size)
+            if kept is not None:
+                return WgpuBuffer(kept[0], kept[1], nbytes, size)
+            if size > self._largest:
+                message = f"the largest buffer has {self._largest} bytes"
+                raise AllocationError(nbytes=nbytes, device=self.name, message=message)
+            try:
+                memory = self._device.create_buffer(size=size, usage=_USAGE)
+            except (wgpu.GPUOutOfMemoryError, wgpu.GPUValidationError) as error:
+                raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
+            return WgpuBuffer(memory, next(self._serials), nbytes, size)
+
+    def free(self, buffer: Buffer) -> None:
+        assert isinstance(buffer, WgpuBuffer)
+        with self._using("free"):
+            if not buffer.freed:
+                buffer.freed = True
+                for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
+                    memory.destroy()
+
+    def write(self, view: BufferView, array: HostArray) -> None:
+        if not array.nbytes:
+            return
+        with self._using("write"):
+            buffer = _buffer(view)
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            start, end = view.offset, view.offset + data.nbytes
+            low, high = start // 4 * 4, -(-end // 4) * 4
+            if (low, high) != (start, end):
+                data = self._whole_words(buffer, data, start, low, high)
+            self._queue.write_buffer(buffer.memory, low, data)
+
+    def _whole_words(self, buffer: WgpuBuffer, data: HostArray, start: int, low: int, high: int) -> HostArray:
+        """The bytes with those that share a word with the first and last of them."""
+        end = start + data.nbytes
+        words = np.zeros(high - low, np.uint8)
+        if low != start:
+            words[:4] = self._fetch(buffer, low, low + 4)
+        if high != end and end < buffer.nbytes:
+            words[-4:] = self._fetch(buffer, high - 4, high)
+        words[start - low : end - low] = data
+        return words
+
+    def read(self, view: BufferView, out: HostArray) -> None:
+        if not out.nbytes:
+            return
+        with self._using("read"):
+            start, end = view.offset, view.offset + out.nbytes
+            low = start // 4 * 4
+            found = self._fetch(_buffer(view), low, -(-end // 4) * 4)
+            out.reshape(-1).view(np.uint8)[...] = found[start - low : end - low]
+
+    def _fetch(self, buffer: WgpuBuffer, low: int, high: int) -> HostArray:
+        """Bytes of a buffer once the work on it is done; bounds are multiples of 4."""
+        return np.frombuffer(self._queue.read_buffer(buffer.memory, low, high - low), np.uint8)
+
+    def copy(self, source: BufferView, target: BufferView, nbytes: int) -> None:
+        self.record([CopySpec(0, 1, nbytes)], [source, target], (), ())
+
+    def host_view(self, view: BufferView, nbytes: int) -> None:
+        """The host cannot address the memory."""
+
+    def import_host(self, array: HostArray) -> None:
+        """The device cannot address the host's memory."""
+
+    def synchronize(self) -> None:
+        with self._using("synchronize"):
+            self._fetch(_buffer(self._no_fault), 0, 4)
+
+    # --- kernels ---
+
+    def load(self, compiled: CompiledKernel) -> WgpuKernel:
+        source = compiled.artifact
+        assert isinstance(source, ThreadsSource)
+        with self._using("load"):
+            kernel = self._kernels.get(source.text)
+            if kernel is None or kernel.compiled is not compiled:
+                kernel = self._kernels[source.text] = WgpuKernel(self._device, compiled)
+                if len(self._kernels) > _KERNELS:
+                    self._kernels.popitem(last=False)
+            self._kernels.move_to_end(source.text)
+            return kernel
+
+    def record(
+        self,
+        steps: Sequence[RecordedStep],
+        views: Sequence[BufferView | None],
+        rebindable: Sequence[int],
+        bindings: Sequence[BufferView],
+        fault: int = -1,
+    ) -> WgpuRecording:
+        table = [*views, self._no_fault]
+        position = len(views) if fault < 0 else fault
+        with self._using("record"):
+            prepared: list[Dispatch | _Copy] = []
+            blocks = 0
+            for step in steps:
+                if isinstance(step, CopySpec):
+                    made = self._prepare_copy(step, table, blocks)
+                    blocks += 2
+                elif 0 in step.groups:
+                    continue
+                else:
+                    made = self._prepare(step, position, blocks)
+                    blocks += _blocks(made)
+                prepared.append(made)
+            words = np.zeros(max(blocks, 1) * BLOCK_WORDS, np.uint32)
+            for step in prepared:
+                for dispatch in (step,) if isinstance(step, Dispatch) else (step.words, step.bytes):
+                    for word, value in () if dispatch is None else dispatch.values:
+                        words[word] = value
+            usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
+            params = self._device.create_buffer(size=words.nbytes, usage=usage)
+            self._queue.write_buffer(params, 0, words)
+            recording = WgpuRecording(tuple(prepared), tuple(table), tuple(rebindable), words, params)
+        self.replay(recording, bindings)
+        return recording
+
+    def _prepare(self, launch: LaunchSpec, fault: int, block: int) -> Dispatch:
+        kernel = launch.loaded
+        assert isinstance(kernel, WgpuKernel)
+        return Dispatch(kernel, launch, block * BLOCK_WORDS, fault, self._limits["dispatch"])
+
+    def _prepare_copy(self, step: CopySpec, table: Sequence[BufferView | None], block: int) -> _Copy:
+        numbers = (step.nbytes, step.source_offset, step.target_offset)
+        aligned = not any(number % 4 for number in numbers)
+        words = self._copy_launch(u32, step, block) if aligned else None
+        return _Copy(words, self._copy_launch(u8, step, block + 1))
+
+    def _copy_launch(self, dtype: DType, step: CopySpec, block: int) -> Dispatch:
+        count = step.nbytes // dtype.itemsize
+        kernel = self.load(compile_kernel(_copy_kernel(dtype), self.target))
+        buffers = ((step.source, step.source_offset), (step.target, step.target_offset))
+        groups = (-(-count // _COPY_LANES), 1, 1)
+        return self._prepare(LaunchSpec(kernel, buffers, groups, (count, count, count)), -1, block)
+
+    def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
+        assert isinstance(recording, WgpuRecording)
+        if not recording.steps:
+            return
+        table: list[Any] = list(recording.views)
+        for position, view in zip(recording.rebindable, bindings, strict=True):
+            table[position] = view
+        with self._using("launch"):
+            limit = self._limits["binding_bytes"]
+            encoder = self._device.create_command_encoder()
+            work = encoder.begin_compute_pass()
+            dirty = False
+            for step in recording.steps:
+                dispatch = step if isinstance(step, Dispatch) else step.choose(table)
+                pipeline, group, changed = dispatch.bind(self._device, table, recording.words, recording.params, limit)
+                dirty = dirty or changed
+                work.set_pipeline(pipeline)
+                work.set_bind_group(0, group)
+                work.dispatch_workgroups(*dispatch.counts)
+            work.end()
+            if dirty:
+                self._queue.write_buffer(recording.params, 0, recording.words)
+            self._queue.submit([encoder.finish()])
+
+    def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
+        times: list[float] = []
+        self.synchronize()
+        for _ in range(repeats):
+            start = time.perf_counter()
+            self.replay(recording, bindings)
+            self.synchronize()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+
+def _buffer(view: BufferView) -> WgpuBuffer:
+    assert isinstance(view.buffer, WgpuBuffer)
+    return view.buffer
+
+
+def _blocks(dispatch: Dispatch) -> int:
+    return -(-dispatch.kernel.param_words // BLOCK_WORDS)
+
+
+def _copy_kernel(dtype: DType) -> Kernel:
+    """`target[i] = source[i]`."""
+    k = KernelBuilder(f"copy_{dtype.name}", workgroup=(_COPY_LANES, 1, 1), threads=(None, 1, 1))
+    source = k.buffer("source", dtype, "read", (None,))
+    target = k.buffer("target", dtype, "write", (None,))
+    index = k.index("thread", 0)
+    k.store(target, (index,), k.load(source, (index,)))
+    return k.finish()
+
+
+def make_device(ordinal: int) -> WgpuDevice:
+    """The device of that number; DeviceUnavailableError says what is missing."""
+    try:
+        return WgpuDevice(f"wgpu:{ordinal}" if ordinal else "wgpu", ordinal)
+    except (wgpu.GPUError, RuntimeError) as error:
+        if isinstance(error, PootError):
+            raise
+        raise DeviceUnavailableError(device=f"wgpu:{ordinal}", message=str(error)) from error
