@@ -212,7 +212,8 @@ class _Simplifier:
             case [None, None]:
                 return False
             case [(_, first), (_, second)]:
-                self.forget(changed, {name: hull((first[name], second[name])) for name in first})
+                both = {name: hull((first[name], second[name])) for name in first if name in second}
+                self.forget(changed, both)
             case [None, (env, _)]:
                 self.adopt(changed, env)
                 self.facts.assume_all(condition.implied[False])
