@@ -58,7 +58,7 @@ class Elements:
     def load(self, value: Value, index: Indices) -> Expr:
         """One element of a value that has a buffer."""
         flat = flatten(index, value.shape)
-        return self.k.let(self.k.load(self.buffer(value, "in"), (self.k.expr(flat),)), "v")
+        return self.k.variable(self.k.load(self.buffer(value, "in"), (self.k.expr(flat),)), "v")
 
     def store(self, value: Value, index: Indices, element: Expr) -> None:
         """Write one element of an output."""
@@ -136,7 +136,7 @@ class Elements:
         before, self.k.transparent = self.k.transparent, equation.outputs[0].id not in self.inside.imperative
         result = rule.body(self.k, operands, equation.params, equation.outputs[0].dtype)
         self.k.transparent = before
-        return result if isinstance(result, (Const, Var)) else self.k.let(result, "v")
+        return result if isinstance(result, (Const, Var)) else self.k.variable(result, "v")
 
     def pull(self, equation: Equation, rule: Pull, index: Indices) -> tuple[Expr, ...]:
         """The elements of a Pull's outputs at an index."""
@@ -153,7 +153,7 @@ class Elements:
         before, k.transparent = k.transparent, equation.outputs[0].id not in self.inside.imperative
         results = rule.body(context, arguments)
         k.transparent = before
-        return tuple(result if isinstance(result, (Const, Var)) else k.let(result, "v") for result in results)
+        return tuple(result if isinstance(result, (Const, Var)) else k.variable(result, "v") for result in results)
 
     def _reader(self, atom: Atom) -> Reader:
         def read(indices: Sequence[Expr]) -> Expr:
@@ -165,7 +165,7 @@ class Elements:
         def read(indices: Sequence[Expr]) -> Expr:
             if isinstance(atom, Literal) or not atom.shape:
                 return self.read(atom, ())
-            return self.k.let(self.k.load(self.buffer(atom, "at"), indices, checked=True), "v")
+            return self.k.variable(self.k.load(self.buffer(atom, "at"), indices, checked=True), "v")
 
         return read
 

@@ -191,7 +191,8 @@ class Sweep:
         reason = ""
         for group in reversed(hosts):
             others = [host for host in hosts if host is not group]
-            if any(self.reaches(host, group) for host in others):
+            others += [each for value in equation.outputs for each in self._after_aliases(value)]
+            if any(self.reaches(other, group) for other in others):
                 reason = "its readers depend on each other"
                 continue
             reason = self._join(group, number, equation, output=True)
@@ -298,6 +299,10 @@ class Sweep:
         """The groups that read a value, or an alias of it."""
         for consumer in self.consumers.get(value.id, ()):
             yield from self.homes[consumer]
+        yield from self._after_aliases(value)
+
+    def _after_aliases(self, value: Value) -> Iterator[Group]:
+        for consumer in self.consumers.get(value.id, ()):
             for output in self.graph.equations[consumer].outputs:
                 if output.id in self.aliases:
                     yield from self._after(output)

@@ -42,6 +42,7 @@ def plan_storage(slots: list[Slot], steps: tuple[Step, ...], kept: frozenset[int
     spans.block(steps)
     for slot in kept:
         spans.touch(slot, spans.clock)
+    spans.widen()
     lives = [
         _Life(number, -(-slot.nbytes // ALIGN) * ALIGN, *spans.found[number])
         for number, slot in enumerate(slots)
@@ -59,14 +60,26 @@ def plan_storage(slots: list[Slot], steps: tuple[Step, ...], kept: frozenset[int
 
 @dataclass(slots=True)
 class _Spans:
-    """First and last time at which each slot is used; a slot used in a loop and before it lives until the loop ends."""
+    """First and last time at which each slot is used.
+
+    A slot used in a loop and before it lives until the loop ends; one made in a loop and used after it lives from the
+    loop's begin on, since a turn may make a part of it alone.
+    """
 
     clock: int = 0
     found: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    loops: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def touch(self, slot: int, time: int) -> None:
         first, last = self.found.get(slot, (time, time))
         self.found[slot] = min(first, time), max(last, time)
+
+    def widen(self) -> None:
+        """Let what leaves a loop live from its begin on; inner loops come before those around them."""
+        for begin, end in self.loops:
+            for slot, (first, last) in self.found.items():
+                if begin < first <= end < last:
+                    self.found[slot] = begin, last
 
     def block(self, steps: tuple[Step, ...]) -> None:
         for step in steps:
@@ -94,6 +107,7 @@ class _Spans:
                 inside.touch(slot, begin)
         inside.block(step.body)
         self.clock = inside.clock + 1
+        self.loops += [*inside.loops, (begin, self.clock)]
         for slot, (first, last) in inside.found.items():
             if slot in self.found or slot in (step.predicate, step.counter):
                 self.touch(slot, begin)

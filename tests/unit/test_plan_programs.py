@@ -69,6 +69,15 @@ def test_what_a_loop_reads_lives_until_it_ends() -> None:
     assert overlaps(storage.slots, 1, 2)
 
 
+def test_what_leaves_a_loop_lives_from_its_begin() -> None:
+    loop = Loop((), -1, (launch(0), launch(1)), 5)
+    storage = plan_storage(scratch(64, 64), (loop, launch(1)), frozenset())
+    assert not overlaps(storage.slots, 0, 1)
+    inner = Loop((), -1, (launch(0), loop), 5)
+    storage = plan_storage(scratch(64, 64), (inner, launch(1)), frozenset())
+    assert not overlaps(storage.slots, 0, 1)
+
+
 def test_branches_may_share() -> None:
     branch = Branch(0, ((launch(1),), (launch(2),)))
     storage = plan_storage(scratch(4, 64, 64), (launch(0), branch), frozenset())
