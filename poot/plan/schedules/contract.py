@@ -361,6 +361,10 @@ def _pack(shape: Shape, width: int, blocks: int, panels: ArraySpec) -> Setup:
     with grid.bind(k):
         lane = k.index("local", 0)
         number = k.expr(of_axis(block))  # before the columns' loops can divide the axis
+        packed = _panel_batch(shape)
+        for axis in shape.batch:
+            if axis not in packed:  # the element is the same whatever its value, which its index may still name
+                k.bind((axis,), k.i(0))
         column = k.let(k.op("add", k.op("mul", number, k.i(width)), lane), "column")
         bind_together(k, shape.loops(shape.lanes.free), column)
         zero = k.variable(k.const(0, panels.dtype), "element")
