@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from poot.dtypes import DType, f32, i32, u8
+from poot.dtypes import DType, bool_, f32, i32, u8
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Const, Expr, If, Kernel, Var
 
@@ -42,6 +42,7 @@ class RandomKernel:
         self.s = k.scalar("s", i32)
         self.ints: list[Expr] = []
         self.floats: list[Expr] = []
+        self.flags: list[Expr] = []
         self.changing: list[Var] = []
         self.depth = self.loops = 0
         self.budget = r.randint(4, 26)
@@ -123,6 +124,8 @@ class RandomKernel:
     def condition(self, depth: int = 0) -> Expr:
         k, r, below = self.k, self.r, depth + 1
         pick = r.random()
+        if self.flags and r.random() < 0.2:
+            return r.choice(self.flags)
         if pick < 0.15 and depth < 4:
             return k.op(r.choice(["and", "or"]), self.condition(below), self.condition(below))
         if pick < 0.2 and depth < 4:
@@ -164,25 +167,24 @@ class RandomKernel:
     # --- statements ---
 
     def block(self, unrolled: bool) -> None:
-        marks = len(self.ints), len(self.floats), len(self.changing)
+        kinds: tuple[list[Any], ...] = (self.ints, self.floats, self.flags, self.changing)
+        marks = [len(kind) for kind in kinds]
         self.depth += 1
         for _ in range(self.r.randint(1, 4)):
             if self.budget > 0:
                 self.stmt(unrolled)
         self.depth -= 1
-        del self.ints[marks[0] :], self.floats[marks[1] :], self.changing[marks[2] :]
+        for kind, mark in zip(kinds, marks, strict=True):
+            del kind[mark:]
 
     def stmt(self, unrolled: bool = False) -> None:
         k, r = self.k, self.r
         self.budget -= 1
         pick = r.random()
-        if pick < 0.32:
-            self.declare(pick < 0.25)
+        if pick < 0.34:
+            self.declare()
         elif pick < 0.47 and self.changing:
-            var = r.choice(self.changing)
-            step = self.const() if var.dtype is i32 else self.real(1)
-            whole = self.integer() if var.dtype is i32 else self.real()
-            k.assign(var, k.op("add", var, step) if r.random() < 0.5 else whole)
+            self.assign(r.choice(self.changing))
         elif pick < 0.6:
             self.write()
         elif pick < 0.75 and self.depth < 4:
@@ -208,11 +210,27 @@ class RandomKernel:
         else:
             self.change()
 
-    def declare(self, integer: bool) -> None:
-        var = self.k.let(self.integer() if integer else self.real(), "i" if integer else "x")
-        (self.ints if integer else self.floats).append(var)
-        if self.r.random() < 0.4:
+    def declare(self) -> None:
+        pick = self.r.random()
+        if pick < 0.65:
+            var, kind = self.k.let(self.integer(), "i"), self.ints
+        elif pick < 0.85:
+            var, kind = self.k.let(self.real(), "x"), self.floats
+        else:
+            literal = self.k.const(pick < 0.9, bool_)
+            var, kind = self.k.let(literal if pick < 0.95 else self.condition(), "flag"), self.flags
+        kind.append(var)
+        if self.r.random() < 0.4 or kind is self.flags:
             self.changing.append(var)
+
+    def assign(self, var: Var) -> None:
+        k, r = self.k, self.r
+        if var.dtype is bool_:
+            k.assign(var, k.const(r.random() < 0.5, bool_) if r.random() < 0.4 else self.condition())
+        elif r.random() < 0.5:
+            k.assign(var, k.op("add", var, self.const() if var.dtype is i32 else self.real(1)))
+        else:
+            k.assign(var, self.integer() if var.dtype is i32 else self.real())
 
     def write(self) -> None:
         k, r = self.k, self.r

@@ -479,6 +479,19 @@ def test_nothing_is_shared_between_branches() -> None:
     assert "x[p, 0]" in "\n".join(lines(body, extents=(8, 1)))
 
 
+def test_a_flag_that_one_branch_alone_knows() -> None:
+    def body(k: KernelBuilder, i: Expr) -> None:
+        flag = k.let(k.const(False, bool_), "flag")
+        with k.block() as then:
+            k.assign(flag, k.op("lt", k.load("ids", (k.i(0),)), k.i(3)))
+        with k.block() as orelse:
+            k.assign(flag, k.const(True, bool_))
+        k.emit(If(k.op("lt", i, Var("n", i32)), tuple(then), tuple(orelse)))
+        k.store("out", (k.i(0),), k.cast(flag, i32))
+
+    assert lines(body)[-1] == "out[0] = cast(flag, i32)"
+
+
 def test_prepared_kernels_keep_locations_of_faults() -> None:
     k = KernelBuilder("k", workgroup=(8, 1, 1))
     k.buffer("x", f16, "readwrite", (None,))
