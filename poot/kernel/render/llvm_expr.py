@@ -10,7 +10,7 @@ from poot.kernel.ir import Atomic, Cast, Const, Expr, Index, Load, Op, Store, Va
 from poot.kernel.render.llvm_atomics import atomic
 from poot.kernel.render.llvm_casts import cast
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, constant, zero
-from poot.kernel.render.llvm_faults import Faults
+from poot.kernel.render.llvm_faults import Bounds, Faults
 from poot.kernel.render.llvm_memory import Array, address, load, store
 from poot.kernel.render.llvm_ops import apply
 from poot.kernel.uniform import LaneForm
@@ -132,6 +132,9 @@ class Expressions:
         bounds = self.faults.bounds(array, indices) if expr.checked else None
         if bounds is None:
             return load(e, array, address(e, array, indices), e.mask)
+        if bounds.vector and not bounds.whole:
+            self._report(expr, bounds, array, indices)
+            return load(e, array, address(e, array, indices, spread=True), e.both(e.mask, self.faults.inside(bounds)))
         rare, usual, joined = e.name("outside"), e.name("inside"), e.name("loaded")
         e.branch(bounds.bad, rare, usual, rare=True)
         e.label(usual)
@@ -144,11 +147,20 @@ class Expressions:
             self.faults.report(expr, self.faults.failed(bounds), indices, array.extents)
             rest = zero(t)
             if bounds.vector:
-                where = address(e, array, indices, spread=True)
-                rest = load(e, array, where, e.both(e.mask, self.faults.inside(bounds))).text
+                rest = load(e, array, address(e, array, indices, spread=True), self.faults.inside(bounds)).text
             rare_end = e.block
         e.label(joined)
         return Value(e.emit(f"phi {t} [ {value.text}, %{usual_end} ], [ {rest}, %{rare_end} ]"), expr.dtype, value.form)
+
+    def _report(self, node: Load | Store | Atomic, bounds: Bounds, array: Array, indices: list[Value]) -> None:
+        """Record a fault if a lane is outside, and go on."""
+        e = self.e
+        rare, usual = e.name("outside"), e.name("inside")
+        e.branch(bounds.bad, rare, usual, rare=True)
+        e.label(rare)
+        with e.scope():
+            self.faults.report(node, self.faults.failed(bounds), indices, array.extents)
+        e.label(usual)
 
     def store(self, stmt: Store) -> None:
         e, array = self.e, self.arrays[stmt.buffer]
@@ -157,6 +169,11 @@ class Expressions:
         bounds = self.faults.bounds(array, indices) if stmt.checked else None
         if bounds is None:
             store(e, array, address(e, array, indices), value, e.mask)
+            return
+        if bounds.vector and not bounds.whole:
+            self._report(stmt, bounds, array, indices)
+            mask = e.both(e.mask, self.faults.inside(bounds))
+            store(e, array, address(e, array, indices, spread=True), value, mask)
             return
         rare, usual, joined = e.name("outside"), e.name("inside"), e.name("stored")
         e.branch(bounds.bad, rare, usual, rare=True)
@@ -169,7 +186,7 @@ class Expressions:
             self.faults.report(stmt, self.faults.failed(bounds), indices, array.extents)
             if bounds.vector:
                 where = address(e, array, indices, spread=True)
-                store(e, array, where, value, e.both(e.mask, self.faults.inside(bounds)))
+                store(e, array, where, value, self.faults.inside(bounds))
         e.label(joined)
 
     def atomic(self, stmt: Atomic, form: LaneForm) -> None:

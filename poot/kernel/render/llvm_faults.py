@@ -37,12 +37,14 @@ class Bounds:
     """The outcome of a check: `bad` (an i1) says that an active lane is outside.
 
     With `vector` lanes may differ, and `inside` is the mask of those that are inside, "" while nobody has asked for it.
+    `whole` says that all lanes are active and were checked by the first and the last of them.
     """
 
     bad: str
     vector: bool
     checks: Sequence[tuple[Value, Value]]
     inside: str = ""
+    whole: bool = False
 
 
 class Faults:
@@ -68,7 +70,7 @@ class Faults:
             return Bounds(e.emit(f"xor i1 {inside}, true"), False, checks)
         if e.mask is None and all(index.form is not None for index, _ in checks):
             inside = self._all(text for index, extent in checks for text in self._ends(index, extent))
-            return Bounds(e.emit(f"xor i1 {inside}, true"), True, checks)
+            return Bounds(e.emit(f"xor i1 {inside}, true"), True, checks, whole=True)
         bounds = Bounds("", True, checks)
         bounds.bad = e.any(self.failed(bounds))
         return bounds
