@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_functions(cuda: DeviceBackend, name: str) -> None:
     function, arguments = CASES[name]
-    function.__name__ = name
+    function.__name__ = function.__qualname__ = name
     device = poot.device("cuda", language=cuda.target.languages[0])
     traced = poot.trace(function, device=device)
     expected = traced.evaluate(*arguments)

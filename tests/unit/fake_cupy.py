@@ -138,6 +138,7 @@ class Fake:
             pointerGetAttributes=lambda address: types.SimpleNamespace(type=0),
             getDevice=lambda: 0,
             setDevice=lambda ordinal: None,
+            free=lambda address: None,
             getDeviceCount=lambda: 1,
         )
         driver = types.SimpleNamespace(

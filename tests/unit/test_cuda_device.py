@@ -43,7 +43,7 @@ def compiled(device: CudaDevice, kernel: Kernel, *, shared: int = 0, hidden: int
 def increment(n: int, *, threads: int | None = None) -> Kernel:
     k = KernelBuilder("increment", workgroup=(64, 1, 1), threads=(threads, 1, 1))
     x, i = k.buffer("x", i32, "readwrite", (n,)), k.index("thread", 0)
-    k.store(x, (i,), k.op("add", k.load(x, (i,), checked=True), k.const(1, i32)))
+    k.store(x, (i,), k.op("add", k.load(x, (i,), checked=True), k.const(1, i32)), checked=True)
     return k.finish()
 
 
@@ -85,7 +85,7 @@ def test_faults_reach_their_record(device: CudaDevice) -> None:
     view, record = made(device, np.zeros(10, np.int32)), made(device, np.zeros(8, np.int32))
     loaded = compiled(device, increment(10, threads=20))
     device.record([LaunchSpec(loaded, ((0, 0),), (1, 1, 1), (), 5)], [view, record], (), (), 1)
-    assert numbers(device, record, 8).tolist() == [1, 5, 0, 0, 10, 0, 10, 0]
+    assert numbers(device, record, 8).tolist() == [1, 5, 1, 0, 10, 0, 10, 0]
 
 
 def test_empty_launches_and_scratch(device: CudaDevice) -> None:

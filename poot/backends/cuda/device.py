@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import statistics
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -59,6 +60,12 @@ class CudaRecording:
     keep: tuple[object, ...] = field(repr=False)
 
 
+class _Bound(threading.local):
+    """Whether the calling thread has the GPU's context."""
+
+    here = False
+
+
 class _Here:
     """A block of calls to CUDA; as a class it costs a call half of what a generator does."""
 
@@ -75,8 +82,11 @@ class _Here:
         cuda = device.cupy.cuda
         try:
             self._before = cuda.runtime.getDevice()
-            if self._before != device.ordinal:
+            if self._before != device.ordinal or not device.bound.here:
                 cuda.runtime.setDevice(device.ordinal)
+            if not device.bound.here:
+                cuda.runtime.free(0)  # makes the context, which driver calls of this thread need
+                device.bound.here = True
             return cuda.get_current_stream()
         except cuda.runtime.CUDARuntimeError as error:
             raise self._error(error) from error
@@ -102,6 +112,7 @@ class CudaDevice:
         self.target = target
         self.cupy = cupy
         self._driver = cupy.cuda.driver
+        self.bound = _Bound()
         self._pid = os.getpid()
 
     def with_language(self, language: Language) -> CudaDevice:
