@@ -136,7 +136,7 @@ class Emitter(KernelBuilder):
         if expr.name == "mul" and (not a.terms or not b.terms):
             return combine([(a, b.const)]) if not b.terms else combine([(b, a.const)])
         if expr.name != "mul" and not b.terms and b.const > 0:
-            return self.space.divide(a, b.const)[expr.name == "rem"]
+            return self.space.divide(a, b.const, refine=self.probing)[expr.name == "rem"]
         return self.space.opaque(expr)
 
     def expr(self, form: Affine) -> Expr:

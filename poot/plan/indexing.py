@@ -159,8 +159,12 @@ class Space:
             axis = self._shared[key] = Axis("r" if remainder else "q", extent, key)
         return of_axis(axis)
 
-    def divide(self, form: Affine, by: int) -> tuple[Affine, Affine]:
-        """Floor quotient and remainder by a positive constant, exact where ranges prove it."""
+    def divide(self, form: Affine, by: int, *, refine: bool = True) -> tuple[Affine, Affine]:
+        """Floor quotient and remainder by a positive constant, exact where ranges prove it.
+
+        With `refine` loop axes are split where that makes the division come out even; the loops of a kernel that is
+        being emitted are fixed.
+        """
         if by == 1:
             return form, ZERO
         while True:
@@ -173,7 +177,7 @@ class Space:
             reach = bounds(rest)
             if reach is not None and reach[0] >= 0 and reach[1] < by:
                 return _made(form.const // by, quotient), rest
-            if not self._refine(rest, by):
+            if not refine or not self._refine(rest, by):
                 break
         whole = _made(form.const // by, quotient)
         return combine([(whole, 1), (self._quotient(rest, by, False), 1)]), self._quotient(rest, by, True)

@@ -209,8 +209,8 @@ def bind_together(k: Emitter, loops: Sequence[Loop], number: Expr) -> None:
         if place == 0:
             k.bind(loops[place], number)
             break
-        k.bind(loops[place], k.let(k.op("rem", number, k.i(turns)), "i"))
-        number = k.let(k.op("floor_div", number, k.i(turns)), "n")
+        k.bind(loops[place], k.variable(k.op("rem", number, k.i(turns)), "i"))
+        number = k.variable(k.op("floor_div", number, k.i(turns)), "n")
 
 
 def make_grid(context: Context, group: Group, loops: Sequence[Loop], width: int, *, whole: bool) -> Grid:

@@ -1,0 +1,179 @@
+"""Contractions by their axes: the two operands as rows and lanes, and what every schedule of them emits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import cast
+
+from poot.dtypes import DType
+from poot.kernel.ir import Expr, Var
+from poot.plan.elements import Elements
+from poot.plan.groups import Group
+from poot.plan.indexing import Affine, Axis, Indices, expand, flatten
+from poot.plan.joins import Setting, probes
+from poot.plan.schedules.common import Context, Loop, accesses, collapse, extent, pinned, stored
+from poot.trace.graph import Atom, Equation, Value
+from poot.trace.primitives import Pull, lookup
+from poot.trace.primitives.contract import dimension_numbers, free_axes
+
+
+@dataclass(slots=True)
+class Side:
+    """One operand: what is read, at which index, its own (free) axes, and the flat form of what lies in memory."""
+
+    atom: Atom
+    index: Indices
+    free: tuple[Axis, ...]
+    form: Affine | None
+
+    def step(self, axis: Axis) -> int | None:
+        """The stride in memory along an axis, if the operand is a view of a buffer."""
+        return None if self.form is None else self.form.coefficient(axis)
+
+
+@dataclass(slots=True)
+class Shape:
+    """A contraction by its axes: `rows` is the side read one element at a time, `lanes` the other."""
+
+    context: Context
+    group: Group
+    equation: Equation
+    batch: tuple[Axis, ...]
+    rows: Side
+    lanes: Side
+    forms: list[Affine] = field(init=False)
+    fixed: set[Axis] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.forms = accesses(self.group)
+        self.fixed = pinned(self.group, self.forms)
+
+    @property
+    def value(self) -> Value:
+        return self.equation.outputs[0]
+
+    @property
+    def accumulator(self) -> DType:
+        return cast("DType", self.equation.params["accumulate"])
+
+    @property
+    def along(self) -> tuple[Axis, ...]:
+        """The contracted axes."""
+        return self.group.reduced_leaves()
+
+    @property
+    def row_count(self) -> int:
+        return prod(axis.extent for axis in self.rows.free)
+
+    @property
+    def lane_count(self) -> int:
+        return prod(axis.extent for axis in self.lanes.free)
+
+    @property
+    def length(self) -> int:
+        return self.group.length
+
+    def loops(self, axes: Sequence[Axis]) -> list[Loop]:
+        return collapse(axes, self.forms, self.fixed)
+
+    def use_panels(self) -> None:
+        """The lane operand is not read where it lies: how it lies no longer matters to the loops."""
+        self.forms = [form for form in self.forms if form != self.lanes.form]
+
+
+# --- analysis ---------------------------------------------------------------------------------------------------------
+
+
+def analyse(context: Context, group: Group) -> Shape:
+    """Which side runs along lanes: the one along which the output is contiguous, if its operand is so too."""
+    equation = group.members[group.contraction]
+    left_contract, _, left_batch, _ = dimension_numbers(equation.params)
+    index = (group.places[equation.outputs[0].id] or [])[0]
+    left, right = equation.inputs
+    left_free = len(free_axes(len(left.shape), left_contract, left_batch))
+    batch = len(left_batch)
+    left_index, right_index = group.operands[group.contraction]
+    sides = (
+        _side(context, group, left, left_index, index[batch : batch + left_free]),
+        _side(context, group, right, right_index, index[batch + left_free :]),
+    )
+    axes = _leaves(index[:batch])
+    ordinary = Shape(context, group, equation, axes, sides[0], sides[1])
+    swapped = Shape(context, group, equation, axes, sides[1], sides[0])
+    return swapped if _lane_score(swapped) > _lane_score(ordinary) else ordinary
+
+
+def _lane_score(shape: Shape) -> int:
+    free = shape.lanes.free
+    if not free:
+        return -1
+    value, index = stored(shape.group)[0]
+    output = flatten(index, value.shape).coefficient(free[-1]) == 1
+    return 2 * output + (shape.lanes.step(free[-1]) == 1) - (free[-1].extent < 8)
+
+
+def _leaves(index: Indices) -> tuple[Axis, ...]:
+    """The axes of an index, outermost first within each dimension."""
+    return tuple(
+        axis for form in index for axis, _ in sorted(expand(form).terms, key=lambda term: (-term[1], term[0].number))
+    )
+
+
+def _side(context: Context, group: Group, atom: Atom, index: Indices, free: Indices) -> Side:
+    return Side(atom, index, _leaves(free), _in_memory(context, group, atom, index))
+
+
+def _in_memory(context: Context, group: Group, atom: Atom, index: Indices) -> Affine | None:
+    """The flat form of an operand that the group reads through views alone."""
+    producers = {value.id: equation for equation in group.members.values() for value in equation.outputs}
+    setting = Setting(context.space, context.costs, 0, producers)
+    while isinstance(atom, Value) and atom.id in producers:
+        equation = producers[atom.id]
+        rule = lookup(equation.primitive).lower
+        if not isinstance(rule, Pull):
+            return None
+        (found,) = probes(setting, equation, rule, [index])
+        if not found.view:
+            return None
+        atom, index = equation.inputs[found.reads[0].operand], found.reads[0].index
+    return flatten(index, atom.shape) if isinstance(atom, Value) else None
+
+
+# --- what both schedules emit -----------------------------------------------------------------------------------------
+
+
+def nest(elements: Elements, loops: Sequence[Loop], body: Callable[[], None]) -> None:
+    """A nest of loops over the contracted axes."""
+    if not loops:
+        body()
+        return
+    k = elements.k
+    with k.for_(k.i(0), k.i(extent(loops[0])), hint="k") as var:
+        k.bind(loops[0], var)
+        nest(elements, loops[1:], body)
+
+
+def term(elements: Elements, shape: Shape, side: Side) -> Expr:
+    """An operand's element at the axes bound now, in the accumulator's dtype."""
+    return elements.k.cast(elements.read(side.atom, side.index), shape.accumulator)
+
+
+def zero(elements: Elements, shape: Shape, hint: str = "sum") -> Var:
+    """A sum of nothing."""
+    return elements.k.variable(elements.k.const(0, shape.accumulator), hint)
+
+
+def add_product(elements: Elements, total: Var, a: Expr, b: Expr) -> None:
+    """Add a * b to a running sum."""
+    k = elements.k
+    k.assign(total, k.op("add", total, k.op("mul", a, b)))
+
+
+def epilogue(elements: Elements, shape: Shape, total: Expr) -> None:
+    """Compute and store the outputs from one sum, at the axes bound now."""
+    k = elements.k
+    elements.resident[shape.value.id] = k.variable(k.cast(total, shape.value.dtype), "dot")
+    for value, index in stored(shape.group):
+        elements.store(value, index, elements.read(value, index))
