@@ -92,18 +92,24 @@ def test_copies_of_every_dtype(dtype: DType) -> None:
 
 @pytest.mark.parametrize("step", [2, 3, 4, 5, -2])
 def test_elements_apart(step: int) -> None:
-    for n in (40, 64):
-        for dtype in (f32, i64, bool_):
+    for n in (9, 40, 64):
+        for dtype in (f32, i64, bf16, bool_):
             k = KernelBuilder("apart", workgroup=(32, 1, 1), threads=(n, 1, 1))
             x, y = k.buffer("x", dtype, "read", (n * abs(step),)), k.buffer("y", dtype, "write", (n,))
             at = k.op("mul", k.index("thread", 0), k.i(step))
             at = k.op("add", at, k.i(1 if step > 0 else -step * n - 1))
+            z = k.buffer("z", dtype, "write", (n * abs(step),))
             k.store(y, (k.index("thread", 0),), k.load(x, (at,)))
+            k.store(z, (at,), k.load(x, (at,)))
             values = np.random.default_rng(0).integers(0, 2 if dtype is bool_ else 99, n * abs(step))
             values = values.astype(dtype.dtype)
-            actual = zeros(dtype, n)
-            run(k.finish(), values, actual)
-            np.testing.assert_array_equal(actual, values[1 if step > 0 else -1 :: step][:n])
+            actual, spread = zeros(dtype, n), zeros(dtype, n * abs(step))
+            run(k.finish(), values, actual, spread)
+            places = slice(1 if step > 0 else None, None, step)
+            np.testing.assert_array_equal(actual, values[places][:n])
+            expected = np.zeros_like(spread)
+            expected[places] = values[places]
+            np.testing.assert_array_equal(spread, expected)
 
 
 def test_strides_known_and_not() -> None:

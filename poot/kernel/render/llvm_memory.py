@@ -139,8 +139,8 @@ def load(e: Emitter, array: Array, where: Address, mask: str | None) -> Value:
             e, _first(e, where.pointer, scalar), t, align, mask and _reverse(e, mask, e.mask_type), array.tags
         )
         text = _reverse(e, text, t)
-    elif mask is None and 1 < where.step <= _NEAR:
-        text = _load_apart(e, where, scalar, t, align, array.tags)
+    elif 1 < where.step <= _NEAR:
+        text = _load_apart(e, where, scalar, t, align, mask, array.tags)
     else:
         pointers = _pointers(e, where, scalar)
         p = f"<{e.lanes} x ptr>"
@@ -165,21 +165,38 @@ def _load_vector(e: Emitter, pointer: str, t: str, align: int, mask: str | None,
     )
 
 
-def _load_apart(e: Emitter, where: Address, scalar: str, t: str, align: int, tags: str) -> str:
-    """Elements a few apart: all that lie between the first and the last, as vectors, of which the wanted are kept."""
+def _load_apart(e: Emitter, where: Address, scalar: str, t: str, align: int, mask: str | None, tags: str) -> str:
+    """Elements a few apart: all that lie between the first and the last, as vectors, of which the wanted are kept.
+
+    Without a mask the last vector is moved back to end with the last element; with one no more than that is read.
+    """
     lanes, step = e.lanes, where.step
-    last = step * (lanes - 1) + 1 - lanes
+    starts = [lanes * part for part in range(step)]
+    if mask is None:
+        starts[-1] = step * (lanes - 1) + 1 - lanes
     text, taken = "poison", 0
-    for start in [lanes * part for part in range(step - 1)] + [last]:
+    for start in starts:
         pointer = e.emit(f"getelementptr {scalar}, ptr {where.pointer}, i64 {start}") if start else where.pointer
-        part = _load_vector(e, pointer, t, align, None, tags)
+        part = _load_vector(e, pointer, t, align, mask and _mask_apart(e, mask, step, start), tags)
         reach = min((start + lanes - 1) // step + 1, lanes)
         order = [lane if lane < taken else lanes + step * lane - start for lane in range(reach)]
-        order += [lanes] * (lanes - reach)
-        numbers = ", ".join(f"i32 {number}" for number in order)
-        text = e.emit(f"shufflevector {t} {text}, {t} {part}, <{lanes} x i32> <{numbers}>")
+        text = _shuffle(e, t, text, part, [*order, *([lanes] * (lanes - reach))])
         taken = reach
     return text
+
+
+def _mask_apart(e: Emitter, mask: str | None, step: int, start: int) -> str:
+    """The mask of elements from `start` on, of which every `step`-th belongs to a lane."""
+    places = [divmod(start + place, step) for place in range(e.lanes)]
+    if mask is None:
+        return "<" + ", ".join("i1 true" if not rest else "i1 false" for _, rest in places) + ">"
+    order = [e.lanes if rest else lane for lane, rest in places]
+    return _shuffle(e, e.mask_type, mask, "zeroinitializer", order)
+
+
+def _shuffle(e: Emitter, t: str, a: str, b: str, order: Sequence[int]) -> str:
+    numbers = ", ".join(f"i32 {number}" for number in order)
+    return e.emit(f"shufflevector {t} {a}, {t} {b}, <{e.lanes} x i32> <{numbers}>")
 
 
 def _first(e: Emitter, pointer: str, scalar: str) -> str:
@@ -188,8 +205,7 @@ def _first(e: Emitter, pointer: str, scalar: str) -> str:
 
 
 def _reverse(e: Emitter, text: str, t: str) -> str:
-    order = ", ".join(f"i32 {lane}" for lane in reversed(range(e.lanes)))
-    return e.emit(f"shufflevector {t} {text}, {t} poison, <{e.lanes} x i32> <{order}>")
+    return _shuffle(e, t, text, "poison", range(e.lanes - 1, -1, -1))
 
 
 def _pointers(e: Emitter, where: Address, scalar: str) -> str:
@@ -226,6 +242,11 @@ def store(e: Emitter, array: Array, where: Address, value: Value, mask: str | No
     elif where.step == -1:
         mask = mask and _reverse(e, mask, e.mask_type)
         _store_vector(e, array, _first(e, where.pointer, scalar), _reverse(e, text, t), t, mask)
+    elif 1 < where.step <= _NEAR and array.space != "private":
+        for start in range(0, e.lanes * where.step, e.lanes):
+            pointer = e.emit(f"getelementptr {scalar}, ptr {where.pointer}, i64 {start}") if start else where.pointer
+            part = _shuffle(e, t, text, "poison", [(start + place) // where.step for place in range(e.lanes)])
+            _store_vector(e, array, pointer, part, t, _mask_apart(e, mask, where.step, start))
     else:
         p = f"<{e.lanes} x ptr>"
         e.do(
