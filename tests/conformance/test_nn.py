@@ -84,6 +84,7 @@ CASES: dict[str, tuple[Any, ...]] = {
         normal(4, 3, 5),
         normal(4),
     ),
+    "repeated keys": (lambda q, k: ops.matmul(q, ops.matrix_transpose(ops.repeat(k, 2, axis=1))), Q, K),
     "conv2d": (lambda x, w: nn.conv2d(x, w, padding=1, dilation=2), normal(2, 3, 9, 8), normal(4, 3, 3, 3)),
     "conv2d, wide": (lambda x, w: nn.conv2d(x, w, padding=1), normal(1, 16, 48, 48), normal(32, 16, 3, 3)),
     "conv2d, groups": (lambda x, w: nn.conv2d(x, w, groups=4, padding=1), normal(2, 4, 9, 8), normal(8, 1, 3, 3)),
