@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -319,8 +319,3 @@ def lesser(a: Any, b: Any, greater: bool) -> Any:
         negative = math.copysign(1, a) < 0, math.copysign(1, b) < 0
         return (b if negative[0] else a) if greater else (a if negative[0] else b)
     return max(a, b) if greater else min(a, b)
-
-
-def each(values: Mapping[str, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """The arrays among the values of a launch."""
-    return (value for value in values.values() if isinstance(value, np.ndarray))
