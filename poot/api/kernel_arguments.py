@@ -12,7 +12,7 @@ import numpy as np
 
 from poot.api.arguments import foreign_array
 from poot.api.array import DeviceArray
-from poot.dtypes import DType, as_dtype
+from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.errors import LaunchError, PootError, UnsupportedDTypeError
 from poot.kernel.language import BufferType
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter, Element, Parameters
@@ -68,25 +68,30 @@ def check_array(kernel: str, parameter: BufferParameter, array: ArrayLike, varia
         dtype = array_dtype(array)
     except UnsupportedDTypeError:
         fail(kernel, f"`{parameter.name}` has the dtype {array.dtype}", "convert it to one of poot's dtypes.")
-    if array.ndim != parameter.rank:
+    check_spec(kernel, parameter, ArraySpec(dtype, tuple(array.shape)), variables)
+    if isinstance(array, np.ndarray) and not array.dtype.isnative:
+        fail(kernel, f"`{parameter.name}` is stored in the other byte order", "convert it with .astype(…).")
+
+
+def check_spec(kernel: str, parameter: BufferParameter, spec: ArraySpec, variables: dict[TypeVar, DType]) -> None:
+    """`check_array` for what is known of an array without its elements."""
+    if spec.rank != parameter.rank:
         fail(
             kernel,
-            f"`{parameter.name}` has rank {array.ndim} and the shape {tuple(array.shape)}, "
+            f"`{parameter.name}` has rank {spec.rank} and the shape {spec.shape}, "
             f"where {shown(parameter)} needs rank {parameter.rank}",
-            _reshape(parameter, array.ndim),
+            _reshape(parameter, spec.rank),
         )
-    wanted = bound(kernel, parameter.name, parameter.element, dtype, variables)
-    if dtype is not wanted:
+    wanted = bound(kernel, parameter.name, parameter.element, spec.dtype, variables)
+    if spec.dtype is not wanted:
         other = isinstance(parameter.element, TypeVar)
         fail(
             kernel,
-            f"`{parameter.name}` is {dtype}, where {shown(parameter)} needs {wanted}",
+            f"`{parameter.name}` is {spec.dtype}, where {shown(parameter)} needs {wanted}",
             f"every {parameter.element.__name__} of one launch is one dtype: convert with .astype(…)."
             if other
             else f"convert it: {parameter.name}.astype(np.dtype({wanted})); nothing is cast silently.",
         )
-    if isinstance(array, np.ndarray) and not array.dtype.isnative:
-        fail(kernel, f"`{parameter.name}` is stored in the other byte order", "convert it with .astype(…).")
 
 
 def _reshape(parameter: BufferParameter, rank: int) -> str:

@@ -27,7 +27,7 @@ _KEPT = 256
 #: Threads of a work-group where the target chooses, and how far its first axis goes where there are more.
 _THREADS, _ROW = 256, 32
 #: Extents, strides and grids from here on need 64-bit indices.
-_WIDE = 1 << 31
+WIDE = 1 << 31
 #: The kinds of slot that a launch gives numbers for.
 _NUMBERED = ("scalar", "extent", "stride", "threads")
 
@@ -231,7 +231,7 @@ def plan(
         size,
         asked.workgroup is not None,
         asked.axes,
-        i64 if max(numbers) >= _WIDE else i32,
+        i64 if max(numbers) >= WIDE else i32,
     )
     specialised = specialisations.get(request)
     counts, launched = asked.counts(made.name, size, specialised.cooperative)

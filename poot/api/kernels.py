@@ -16,6 +16,7 @@ from poot.api.kernel_interpret import interpret, run_thread
 from poot.api.kernel_plan import Grid, Specialisations, grid, plan
 from poot.api.kernel_run import BufferedRun, InPlaceRun, check_homes, check_writeable, layouts, wiring
 from poot.api.kernel_sources import BACKENDS, source
+from poot.api.kernel_traced import call_traced, is_functional
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.dtypes import DType, as_dtype
@@ -26,6 +27,7 @@ from poot.kernel.parse.annotations import BufferParameter, ConstParameter
 from poot.kernel.parse.definition import Definition, Size, Triple, definition, triple
 from poot.kernel.parse.specialise import Layout, Request, Specialised, constant_key
 from poot.target import Language, Target
+from poot.trace.dispatch import active
 
 _KEPT = 512
 _OPTIONS = ("threads", "groups", "workgroup", "device")
@@ -77,15 +79,19 @@ class Kernel:
         workgroup: Size | None = None,
         device: str | Device | None = None,
         **kwargs: Any,
-    ) -> None:
+    ) -> Any:
         """Launch on `threads` threads or `groups` work-groups (x first).
 
         Arrays are used where they are: NumPy arrays in place on cpu, poot arrays on their device.  Raises LaunchError
         where arguments or grid do not fit, KernelError or CompileError where the kernel does not compile; KernelFault
         after a launch with NumPy outputs that failed, or when a poot array that it wrote is read.
+
+        Inside a traced function, or with a spec for an Out, nothing is changed: the call returns every InOut and Out.
         """
         if kwargs or len(args) != self._count:
             args = bind(self.name, self.definition.parameters, args, kwargs)
+        if active() is not None:
+            return call_traced(self._specialisations, args, self._grid(threads, groups, workgroup))
         key: list[object] = [threads, groups, workgroup]
         homes: list[DeviceBackend] = []
         for position in self._buffers:
@@ -95,6 +101,8 @@ class Kernel:
             elif isinstance(value, DeviceArray):
                 homes.append(value.backend)
                 key.append(value.spec)
+            elif is_functional(args):
+                return call_traced(self._specialisations, args, self._grid(threads, groups, workgroup))
             else:
                 args = self._arrays(args)
                 return self(*args, threads=threads, groups=groups, workgroup=workgroup, device=device)

@@ -7,35 +7,14 @@ into the group numbers of the grid that was asked for, which come as scalars.  G
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+
+from typing_extensions import override
 
 from poot.kernel.build import KernelBuilder
-from poot.kernel.ir import (
-    Alloc,
-    Assert,
-    Assign,
-    Atomic,
-    Cast,
-    Collective,
-    Expr,
-    For,
-    If,
-    Index,
-    Kernel,
-    Let,
-    Load,
-    Op,
-    Return,
-    ScalarParam,
-    Stmt,
-    Store,
-    Var,
-    While,
-    walk,
-)
+from poot.kernel.ir import Alloc, Atomic, Expr, For, Index, Kernel, Let, Return, ScalarParam, Var, walk
+from poot.kernel.rebuild import Rebuilder
 
 Triple = tuple[int, int, int]
-_Node = TypeVar("_Node", Load, Store, Atomic)
 
 
 def fold_sizes(groups: Triple, limit: int) -> Triple | None:
@@ -60,7 +39,7 @@ def folded(kernel: Kernel) -> Kernel:
     return _Folder(kernel).kernel_()
 
 
-class _Folder:
+class _Folder(Rebuilder):
     def __init__(self, kernel: Kernel) -> None:
         self.source = kernel
         self.k = KernelBuilder(kernel.name, workgroup=kernel.workgroup, index_dtype=kernel.index_dtype)
@@ -105,48 +84,11 @@ class _Folder:
         with self.k.if_(self.k.op("not", condition)):
             self.k.emit(Return(self.k.where))
 
-    # --- the body, with the numbers of the launch exchanged ---
-
-    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(map(self.stmt, body))
-
-    def stmt(self, stmt: Stmt) -> Stmt:
-        match stmt:
-            case Let() | Assign():
-                return replace(stmt, value=self.expr(stmt.value))
-            case Store():
-                return replace(self.indexed(stmt), value=self.expr(stmt.value))
-            case Atomic():
-                compare = None if stmt.compare is None else self.expr(stmt.compare)
-                return replace(self.indexed(stmt), value=self.expr(stmt.value), compare=compare)
-            case If():
-                condition = self.expr(stmt.condition)
-                return replace(stmt, condition=condition, then=self.block(stmt.then), orelse=self.block(stmt.orelse))
-            case While():
-                return replace(stmt, condition=self.expr(stmt.condition), body=self.block(stmt.body))
-            case For():
-                start, stop = self.expr(stmt.start), self.expr(stmt.stop)
-                return replace(stmt, start=start, stop=stop, body=self.block(stmt.body))
-            case Assert():
-                return replace(stmt, condition=self.expr(stmt.condition))
-            case _:
-                return stmt
-
-    def indexed(self, node: _Node) -> _Node:
-        return replace(node, indices=tuple(map(self.expr, node.indices)))
-
-    def expr(self, expr: Expr) -> Expr:
-        match expr:
-            case Index() if (expr.kind, expr.axis) in self.numbers and not expr.buffer:
-                return self.numbers[expr.kind, expr.axis]
-            case Op():
-                return replace(expr, args=tuple(map(self.expr, expr.args)))
-            case Cast() | Collective():
-                return replace(expr, arg=self.expr(expr.arg))
-            case Load():
-                return self.indexed(expr)
-            case _:
-                return expr
+    @override
+    def leaf(self, expr: Expr) -> Expr | None:
+        if isinstance(expr, Index) and not expr.buffer:
+            return self.numbers.get((expr.kind, expr.axis))
+        return None
 
 
 def _names(kernel: Kernel) -> list[str]:
