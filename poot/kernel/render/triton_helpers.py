@@ -111,9 +111,9 @@ def sticky_unsigned(x):
     return sticky(x, (x >> 53) != 0)
 
 def clamped(x, LOW: tl.constexpr, HIGH: tl.constexpr):
-    x = tl.where(x < HIGH, x, tl.full((), HIGH, x.dtype))
-    x = tl.where(x > LOW, x, tl.full((), LOW, x.dtype))
-    return tl.where(x == x, x, tl.full((), 0.0, x.dtype))
+    inside = tl.where(x < HIGH, x, tl.full((), HIGH, x.dtype))
+    inside = tl.where(inside > LOW, inside, tl.full((), LOW, x.dtype))
+    return tl.where(x == x, inside, tl.full((), 0.0, x.dtype))
 
 def saturated(x, whole, BELOW: tl.constexpr, PAST: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr):
     whole = tl.where(x >= PAST, tl.full((), HIGH, whole.dtype), whole)
