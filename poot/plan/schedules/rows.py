@@ -113,8 +113,9 @@ def _group_a_row(plan: RowPlan) -> GroupPlan:
 
     with grid.bind(k):
         run_passes(plan, elements, sweep, lambda rule, total: _together(elements, rule, total), width)
-        with k.if_(k.op("eq", k.index("local", 0), k.i(0))):
-            store_rows(plan, elements)
+        if plan.row:
+            with k.if_(k.op("eq", k.index("local", 0), k.i(0))):
+                store_rows(plan, elements)
     return GroupPlan((setup(elements, grid.groups),))
 
 
