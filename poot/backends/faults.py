@@ -11,10 +11,9 @@ import numpy as np
 
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.toolchain import CompiledKernel
-from poot.errors import IndexFault, KernelFault, PootError
+from poot.errors import IndexFault, PootError
 from poot.kernel.faults import fault_error
 from poot.kernel.ir import FAULT_WORDS
-from poot.kernel.pipeline import prepare
 from poot.plan.program import Program
 
 
@@ -35,18 +34,12 @@ def decode(
         return None
     launch = program.launches[int(record[1])]
     compiled = kernels[launch.kernel]
-    site = compiled.sites[int(record[2])]
-    where = site.where or launch.where
-    if site.message:
-        return KernelFault(kernel=compiled.kernel.name, message=f"assertion failed: {site.message}", where=where)
+    fault = fault_error(compiled.kernel, record).at(launch.where)
+    if not launch.equations or not compiled.sites[int(record[2])].buffer:
+        return fault
     index, extent = (int(np.asarray(record[k : k + 2]).view(np.int64)[0]) for k in (4, 6))
-    if launch.equations:
-        equation = program.planned.equations[launch.equations[0]]
-        if equation.primitive == "kernel_call":
-            return fault_error(prepare(program.kernels[launch.kernel], program.target), record).at(launch.where)
-        return IndexFault(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=where)
-    message = f"index {index} of {site.buffer} is outside axis {int(record[3])} of extent {extent}"
-    return KernelFault(kernel=compiled.kernel.name, message=message, where=where)
+    equation = program.planned.equations[launch.equations[0]]
+    return IndexFault(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=fault.where)
 
 
 class FaultCheck:
