@@ -116,24 +116,19 @@ some82:
   %v100 = bitcast <32 x i1> %v99 to i32
   %v101 = icmp ne i32 %v100, 0
   br i1 %v101, label %outside102, label %inside103, !prof !0
-inside103:
-  %v105 = getelementptr float, ptr %v1, i64 %v85
-  %v106 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr align 4 %v105, <32 x i1> %v90, <32 x float> zeroinitializer), !alias.scope !5, !noalias !6
-  br label %loaded104
 outside102:
-  %v107 = call i32 @llvm.cttz.i32(i32 %v100, i1 true)
-  %v108 = extractelement <32 x i32> %v94, i32 %v107
-  %v109 = sext i32 %v108 to i64
-  %v110 = sext i32 %v3 to i64
-  call void @poot.fault(ptr %v19, i32 %v17, i32 0, i32 0, i64 %v109, i64 %v110)
-  %v111 = getelementptr float, ptr %v1, i64 %v85
-  %v112 = and <32 x i1> %v90, %v97
-  %v113 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr align 4 %v111, <32 x i1> %v112, <32 x float> zeroinitializer), !alias.scope !5, !noalias !6
-  br label %loaded104
-loaded104:
-  %v114 = phi <32 x float> [ %v106, %inside103 ], [ %v113, %outside102 ]
-  %v115 = getelementptr float, ptr %v5, i64 %v85
-  call void @llvm.masked.store.v32f32.p0(<32 x float> %v114, ptr align 4 %v115, <32 x i1> %v90), !alias.scope !7, !noalias !8
+  %v104 = call i32 @llvm.cttz.i32(i32 %v100, i1 true)
+  %v105 = extractelement <32 x i32> %v94, i32 %v104
+  %v106 = sext i32 %v105 to i64
+  %v107 = sext i32 %v3 to i64
+  call void @poot.fault(ptr %v19, i32 %v17, i32 0, i32 0, i64 %v106, i64 %v107)
+  br label %inside103
+inside103:
+  %v108 = getelementptr float, ptr %v1, i64 %v85
+  %v109 = and <32 x i1> %v90, %v97
+  %v110 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr align 4 %v108, <32 x i1> %v109, <32 x float> zeroinitializer), !alias.scope !5, !noalias !6
+  %v111 = getelementptr float, ptr %v5, i64 %v85
+  call void @llvm.masked.store.v32f32.p0(<32 x float> %v110, ptr align 4 %v111, <32 x i1> %v90), !alias.scope !7, !noalias !8
   br label %end91
 end91:
   br label %after83
@@ -141,13 +136,13 @@ after83:
   br label %next26
 next26:
   %g.next = add i64 %g, %v34
-  %v116 = add i64 %gy, 1
-  %v117 = icmp eq i64 %v116, %v22
-  %gy.next = select i1 %v117, i64 0, i64 %v116
-  %v118 = zext i1 %v117 to i64
-  %gz.next = add i64 %gz, %v118
-  %v119 = icmp slt i64 %g.next, %end
-  br i1 %v119, label %row25, label %done24
+  %v112 = add i64 %gy, 1
+  %v113 = icmp eq i64 %v112, %v22
+  %gy.next = select i1 %v113, i64 0, i64 %v112
+  %v114 = zext i1 %v113 to i64
+  %gz.next = add i64 %gz, %v114
+  %v115 = icmp slt i64 %g.next, %end
+  br i1 %v115, label %row25, label %done24
 done24:
   ret void
 }
