@@ -14,9 +14,9 @@ def rounded_to_odd(x):
 
 @triton.jit
 def clamped(x, LOW: tl.constexpr, HIGH: tl.constexpr):
-    x = tl.where(x < HIGH, x, tl.full((), HIGH, x.dtype))
-    x = tl.where(x > LOW, x, tl.full((), LOW, x.dtype))
-    return tl.where(x == x, x, tl.full((), 0.0, x.dtype))
+    inside = tl.where(x < HIGH, x, tl.full((), HIGH, x.dtype))
+    inside = tl.where(inside > LOW, inside, tl.full((), LOW, x.dtype))
+    return tl.where(x == x, inside, tl.full((), 0.0, x.dtype))
 
 
 @triton.jit
