@@ -18,6 +18,10 @@ from poot.trace.graph import Atom, Equation, Value
 from poot.trace.primitives import Pull, lookup
 from poot.trace.primitives.contract import dimension_numbers, free_axes
 
+#: Multiplications that take as long as copying one element, and the fewest lanes that a vector has.
+_PRODUCTS = 32
+_VECTOR = 16
+
 
 @dataclass(slots=True)
 class Side:
@@ -87,7 +91,7 @@ class Shape:
 
 
 def analyse(context: Context, group: Group) -> Shape:
-    """Which side runs along lanes: the one along which the output is contiguous, if its operand is so too."""
+    """Which side runs along lanes: the one for which that costs less."""
     equation = group.members[group.contraction]
     left_contract, _, left_batch, _ = dimension_numbers(equation.params)
     index = (group.places[equation.outputs[0].id] or [])[0]
@@ -102,16 +106,29 @@ def analyse(context: Context, group: Group) -> Shape:
     axes = _leaves(index[:batch])
     ordinary = Shape(context, group, equation, axes, sides[0], sides[1])
     swapped = Shape(context, group, equation, axes, sides[1], sides[0])
-    return swapped if _lane_score(swapped) > _lane_score(ordinary) else ordinary
+    return swapped if _cost(swapped) < _cost(ordinary) else ordinary
 
 
-def _lane_score(shape: Shape) -> int:
-    free = shape.lanes.free
-    if not free:
-        return -1
+def _cost(shape: Shape) -> float:
+    """What a choice of sides costs, in copied elements: its multiplications, panels, and scattered stores."""
+    lanes = max(shape.lane_count, 1)
+    width = min(1 << (lanes - 1).bit_length(), shape.context.costs.tile_lanes)
+    padded = -(-lanes // width) * max(width, _VECTOR)
+    batch = prod(axis.extent for axis in shape.batch)
+    total = shape.row_count * padded * shape.length * batch / _PRODUCTS
     value, index = stored(shape.group)[0]
-    output = flatten(index, value.shape).coefficient(free[-1]) == 1
-    return 2 * output + (shape.lanes.step(free[-1]) == 1) - (free[-1].extent < 8)
+    free = shape.lanes.free
+    even = not free or flatten(index, value.shape).coefficient(free[-1]) == 1
+    total += shape.row_count * lanes * batch * (0.1 if even else 2.0)
+    if free and shape.lanes.step(free[-1]) != 1:
+        total += 2 * lanes * shape.length * prod(axis.extent for axis in panel_batch(shape))
+    return total
+
+
+def panel_batch(shape: Shape) -> tuple[Axis, ...]:
+    """The batch axes that the lane operand goes along; others share panels."""
+    form = shape.lanes.form
+    return shape.batch if form is None else tuple(axis for axis in shape.batch if form.coefficient(axis))
 
 
 def _leaves(index: Indices) -> tuple[Axis, ...]:

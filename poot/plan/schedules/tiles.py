@@ -23,7 +23,7 @@ from poot.plan.schedules.common import (
     setup,
     start,
 )
-from poot.plan.schedules.shape import Shape, add_product, epilogue, nest, term, zero
+from poot.plan.schedules.shape import Shape, add_product, epilogue, nest, panel_batch, term, zero
 
 #: Sums that a thread keeps where there are few rows: then neighbouring vectors of columns share one work-group.
 _FEW_SUMS = 8
@@ -103,7 +103,7 @@ class _Tile:
         if self.panels is None:
             return lambda: term(elements, shape, shape.lanes)
         buffer = elements.temporary(0, self.panels, "read")
-        batch = k.let(k.expr(_position(_panel_batch(shape))), "batch")
+        batch = k.let(k.expr(_position(panel_batch(shape))), "batch")
         block = k.expr(of_axis(self.block))
 
         def load() -> Expr:
@@ -188,18 +188,12 @@ def _position(axes: Sequence[Axis]) -> Affine:
     return flatten(whole(axes), [axis.extent for axis in axes])
 
 
-def _panel_batch(shape: Shape) -> tuple[Axis, ...]:
-    """The batch axes that the lane operand goes along; others share panels."""
-    form = shape.lanes.form
-    return shape.batch if form is None else tuple(axis for axis in shape.batch if form.coefficient(axis))
-
-
 # --- panels -----------------------------------------------------------------------------------------------------------
 
 
 def panelled(shape: Shape) -> GroupPlan:
     """Copy the lane operand into panels, then tiles over them."""
-    batch = prod(axis.extent for axis in _panel_batch(shape))
+    batch = prod(axis.extent for axis in panel_batch(shape))
     after = replace(shape)
     after.use_panels()
     loops = after.loops(shape.lanes.free)
@@ -213,7 +207,7 @@ def _pack(shape: Shape, width: int, blocks: int, panels: ArraySpec) -> Setup:
     """panels[batch, block, k, lane] = operand element, or zero past the last column."""
     context, group = shape.context, shape.group
     block = Axis("block", blocks)
-    outer = [*((axis,) for axis in _panel_batch(shape)), (block,)]
+    outer = [*((axis,) for axis in panel_batch(shape)), (block,)]
     loops = [*outer, *((axis,) for axis in shape.along)]
     grid = make_grid(context, group, loops, width, whole=True)
     elements = start(context, group, grid, "_panels")
@@ -221,7 +215,7 @@ def _pack(shape: Shape, width: int, blocks: int, panels: ArraySpec) -> Setup:
     with grid.bind(k):
         lane = k.index("local", 0)
         number = k.expr(of_axis(block))
-        packed = _panel_batch(shape)
+        packed = panel_batch(shape)
         for axis in shape.batch:
             if axis not in packed:  # the element is the same whatever its value, which its index may still name
                 k.bind((axis,), k.i(0))
