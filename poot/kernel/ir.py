@@ -302,6 +302,12 @@ class Kernel:
     index_dtype: DType = i32
     where: SourceLocation | None = _NOWHERE
 
+    @override
+    def __str__(self) -> str:
+        from poot.kernel.text import dump  # it writes these classes
+
+        return dump(self)
+
     @property
     def buffers(self) -> tuple[BufferParam, ...]:
         return tuple(param for param in self.params if isinstance(param, BufferParam))
