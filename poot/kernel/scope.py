@@ -74,7 +74,7 @@ class Scope:
         low, high = (least, greatest) if interval is None else interval
         number = self.facts.fresh(least, greatest) if key is None else self.facts.term(key, least, greatest)
         term = self.facts.terms[number]
-        if isinstance(term.expr, Var) and self.holds(term):
+        if isinstance(term.expr, Var) and term.expr.dtype is expr.dtype and self.holds(term):
             expr = term.expr
         elif anew and term.expr is None:
             self.facts.name(number, expr, self.reads(expr))

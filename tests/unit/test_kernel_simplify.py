@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from poot.dtypes import f32, i32
 from poot.kernel.build import KernelBuilder
 from poot.kernel.check import check
 from poot.kernel.ir import Atomic, Expr, fault_sites, walk
+from poot.kernel.pipeline import prepare
 from poot.kernel.simplify import simplify
 from poot.kernel.text import dump
+from tests.unit.native_fuzz import Generator
 
 Body = Callable[[KernelBuilder, Expr], None]
 
@@ -228,3 +232,9 @@ def test_negative_numbers_keep_floor() -> None:
             k.store("out", (k.i(0),), k.op("rem", j, k.i(8)), checked=False)
 
     assert lines(body) == ["for i in range(-8, 0, 1):", "    out[0] = -1", "    out[0] = i + 8"]
+
+
+@pytest.mark.parametrize("seed", [7, 19, 31, 52, 58, 70, 94, 97, 145, 202, 210])
+def test_kernels_of_work_groups_stay_well_typed(seed: int) -> None:
+    """A local that holds a thread number at another dtype does not stand in for it."""
+    check(prepare(Generator(seed).kernel()))
