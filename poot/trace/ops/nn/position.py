@@ -89,10 +89,7 @@ def rope_frequencies(
     if not theta > 0:
         raise ArgumentError(what="rope: theta", actual=theta, expected="a positive number", where=user_location())
     with joined(length):
-        number = iota((count // 2,), 0, f32)
-        # One rounding of the exponent at most, and none where dims is a power of two.
-        exponent = number * (-2.0) / float(count)
-        plain = elementwise.pow(float(theta), exponent)
+        plain = _plain(count, float(theta))
         match scaling:
             case None:
                 return plain
@@ -106,6 +103,14 @@ def rope_frequencies(
                 return _llama3(plain, scaling)
 
 
+def _plain(dims: int, theta: float) -> Array:
+    """theta^(-2 i / dims), the exponent as a multiple of 2^-12 and a rest, so that its rounding costs no accuracy."""
+    twice = iota((dims // 2,), 0, f32) * (-2.0)
+    coarse = elementwise.round(twice * (4096.0 / dims)) * (1 / 4096)
+    rest = (twice - coarse * float(dims)) * (math.log(theta) / dims)
+    return elementwise.pow(theta, coarse) * elementwise.exp(rest)
+
+
 def _dynamic(plain: Array, dims: int, scaling: RopeDynamicNTK, length: ArrayLike | None) -> Array:
     if length is None:
         raise ArgumentError(
@@ -113,8 +118,8 @@ def _dynamic(plain: Array, dims: int, scaling: RopeDynamicNTK, length: ArrayLike
         )
     reached = elementwise.maximum(lift(cast(length, f32)), float(scaling.original_context))
     stretch = reached * (scaling.factor / scaling.original_context) - (scaling.factor - 1)
-    number = iota(plain.shape, 0, f32)
-    return plain * elementwise.pow(stretch, number * (-2.0 / max(dims - 2, 1)))
+    exponent = iota(plain.shape, 0, f32) * (-2.0 / max(dims - 2, 1))
+    return plain * elementwise.pow(stretch, exponent)
 
 
 def _yarn(plain: Array, dims: int, theta: float, scaling: RopeYaRN) -> Array:
