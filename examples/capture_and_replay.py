@@ -35,9 +35,7 @@ def main(n: int = 1024, steps: int = 1000, device: str = "cpu") -> np.ndarray:
     part = poot.Partition(
         experts=poot.ExpertPlacement.ALL_RESIDENT, devices=poot.DevicePlacement.single(poot.DeviceId(0))
     )
-    staged = poot.compile_staged(
-        moving_average(n), targets, part, poot.CompileOptions(poot.CompileLimits.STANDARD)
-    )
+    staged = poot.compile_staged(moving_average(n), targets, part, poot.CompileOptions(poot.CompileLimits.STANDARD))
     entry = engine.add_entry(exe, staged)
 
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Dtypes: the classes `f32`, `i8` …, array specs `f32[8, 64]`, the NumPy and ml_dtypes mapping, and the promotion lattice.
+"""Dtypes: the classes `f32`, `i8` …, array specs `f32[8, 64]`, the mapping to NumPy and ml_dtypes, and promotion.
 
 A dtype is a *class* whose metaclass is `DType`, so that one name serves as an annotation (`poot.In[f32]`), converts
 with `np.dtype(f32)`, compares equal to NumPy's dtypes, and casts with `f32(x)`.  Internally a dtype is always such a

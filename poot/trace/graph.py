@@ -25,7 +25,7 @@ from typing_extensions import override
 from poot.dtypes import ArraySpec, DType
 from poot.errors import ArgumentError, SourceLocation
 
-ParamValue: TypeAlias = "None | bool | int | float | str | DType | ArraySpec | tuple[ParamValue, ...]"
+ParamValue: TypeAlias = "bool | int | float | str | DType | ArraySpec | tuple[ParamValue, ...] | None"
 
 
 class Params(Mapping[str, ParamValue]):
