@@ -31,6 +31,7 @@ from poot.dtypes import (
 from poot.plan.compile import compile
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
+from poot.plan.serial import load_program
 from poot.plan.staged import (
     DeviceId,
     DevicePlacement,
@@ -97,6 +98,7 @@ __all__ = [
     "i16",
     "i32",
     "i64",
+    "load_program",
     "ops",
     "parse_graph",
     "trace",
