@@ -1,7 +1,7 @@
 """Write the promotion table of docs/dtypes.md from poot's lattice.
 
-    python tools/promotion_table.py            # rewrite the page's table
-    python tools/promotion_table.py --check    # fail if it is not what the lattice gives
+python tools/promotion_table.py            # rewrite the page's table
+python tools/promotion_table.py --check    # fail if it is not what the lattice gives
 """
 
 from __future__ import annotations

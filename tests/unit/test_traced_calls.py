@@ -317,5 +317,5 @@ def test_masked_arrays_and_ragged_lists_are_refused() -> None:
     masked = np.ma.array([1.0, 2.0], mask=[0, 1])
     with pytest.raises(TypeError, match=r"argument 'x' .*: a MaskedArray is no pytree of arrays(.|\n)*value\.filled"):
         poot.trace(lambda x: x)(masked)
-    with pytest.raises(ValueError, match="asarray: .* is not valid, expected lists of equal lengths"):
+    with pytest.raises(ValueError, match=r"asarray: .* is not valid, expected lists of equal lengths"):
         poot.asarray([[1, 2], [3]])
