@@ -64,7 +64,7 @@ def test_kept_slots_live_to_the_end() -> None:
 
 def test_what_a_loop_reads_lives_until_it_ends() -> None:
     loop = Loop((), -1, (launch(0, 1), launch(2)), 5)
-    storage = plan_storage(scratch(64, 64, 64), (launch(0), loop, launch(2)), frozenset())
+    storage = plan_storage(scratch(64, 64, 64), (launch(0), loop), frozenset())
     assert not overlaps(storage.slots, 0, 1) and not overlaps(storage.slots, 0, 2)
     assert overlaps(storage.slots, 1, 2)
 
