@@ -16,7 +16,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from poot.dtypes import ArraySpec, DType, f64
+from poot.dtypes import ArraySpec, DType
 from poot.trace.builder import Builder
 from poot.trace.graph import Graph
 from poot.trace.limits import TraceLimits
@@ -78,44 +78,30 @@ def case_graph(case: Case) -> Graph:
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
-_SPECIALS = (0.0, 1.0, 2.0, 3.0, 0.5, 1.5, 2.5, 10.0, 100.0, math.pi, 1 / 3, 88.0, 1e-3, 4097.0, math.inf)
+_TIES = (1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40)
+_FLOATS = (*_TIES, 0.0, 1.0, 2.0, 3.0, 0.5, 1.5, 2.5, 10.0, 100.0, math.pi, 1 / 3, 88.0, 1e-3, 4097.0, math.inf)
+_INTS = (0, 1, 2, 3, 5, 7, 8, 10, 31, 32, 63, 64, 100)
+_LEAST = {"bf16": 2.0**-133, "f16": 2.0**-24, "f32": 2.0**-149, "f64": 2.0**-1074}
 
 
 def special_numbers(dtype: DType) -> list[Any]:
-    """Numbers on which implementations differ: ends of the range, powers of two, and for floats subnormals and NaN."""
+    """Numbers on which implementations differ: ends of the range, powers of two, ties, subnormals, NaN."""
     if dtype.kind == "bool":
         return [False, True]
     low, high = dtype.min, dtype.max
     if dtype.is_integer:
-        near = [
-            0,
-            1,
-            2,
-            3,
-            5,
-            7,
-            8,
-            10,
-            31,
-            32,
-            63,
-            64,
-            100,
-            *(low + n for n in range(3)),
-            *(high - n for n in range(3)),
-        ]
-        near += [-n for n in near] + [1 << n for n in range(dtype.bits)]
-        return sorted({n for n in near if low <= n <= high})
-    tiny = (
-        float(np.finfo(np.float64).smallest_subnormal)
-        if dtype is f64
-        else 2.0 ** {8: -133, 11: -24, 24: -149}[{"bf16": 8, "f16": 11, "f32": 24}[dtype.name]]
-    )
-    found = [*_SPECIALS, float(high), tiny, tiny * 3]
+        near = [*_INTS, *(low + n for n in range(3)), *(high - n for n in range(3))]
+        near += [1 << n for n in range(0, dtype.bits, 5)]
+        # Half-way between two numbers of f32, f16 and bf16, and a little more, which float64 cannot hold.
+        ties = [(top, top - places) for top in (14, 30, 62) for places in (8, 11, 24) if top > places]
+        near += [(1 << top) + (1 << half) + 1 for top, half in ties]
+        return sorted({n for number in near for n in (number, -number) if low <= n <= high})
+    found = [*_FLOATS, float(high), _LEAST[dtype.name], 3 * _LEAST[dtype.name]]
     return [*found, *(-x for x in found), math.nan]
 
 
-def _pool(dtype: DType) -> np.ndarray:
+def special_values(dtype: DType) -> np.ndarray:
+    """The special numbers as an array of the dtype."""
     numbers = special_numbers(dtype)
     if dtype.is_float:
         with np.errstate(all="ignore"):
@@ -131,7 +117,7 @@ def elements(dtype: DType, bounds: tuple[float, float] | None = None) -> st.Sear
     if bounds is not None:
         low, high = (int(bound) for bound in bounds)
         return st.integers(max(low, int(dtype.min)), min(high, int(dtype.max))).map(lambda n: n % (1 << dtype.bits))
-    pool = sorted(set(_pool(dtype).view(unsigned).tolist()))
+    pool = sorted(set(special_values(dtype).view(unsigned).tolist()))
     small = np.arange(-20 if dtype.min < 0 else 0, 21).astype(np.float64) / (4 if dtype.is_float else 1)
     modest = small.astype(dtype.dtype).view(unsigned).tolist()
     return st.one_of(st.sampled_from(pool), st.sampled_from(modest), st.integers(0, (1 << dtype.bits) - 1))
@@ -141,7 +127,7 @@ def values(spec: ArraySpec, bounds: tuple[float, float] | None = None) -> st.Sea
     """Arrays of a spec, their elements drawn by `elements`."""
     dtype = spec.dtype
     unsigned = np.dtype(f"u{dtype.itemsize}")
-    bits = hnp.arrays(unsigned, spec.shape, elements=elements(dtype, bounds))
+    bits = hnp.arrays(unsigned, spec.shape, elements=elements(dtype, bounds), fill=st.nothing())
     return bits.map(
         lambda array: array.view(dtype.dtype) if array.ndim else array.reshape(1).view(dtype.dtype).reshape(())
     )
@@ -152,23 +138,33 @@ def operands(case: Case) -> st.SearchStrategy[tuple[np.ndarray, ...]]:
     return st.tuples(*(values(spec, bound) for spec, bound in zip(case.specs, case.bounds, strict=True)))
 
 
-def sample(case: Case, rng: np.random.Generator) -> list[np.ndarray]:
-    """An array for every operand of a case, a third of its elements specials, a third small, a third any pattern."""
-    found: list[np.ndarray] = []
-    for spec, bounds in zip(case.specs, case.bounds, strict=True):
-        dtype, unsigned = spec.dtype, np.dtype(f"u{spec.dtype.itemsize}")
-        if dtype.kind == "bool":
-            found.append(np.asarray(rng.integers(0, 2, spec.shape)).astype(np.bool_))
-        elif bounds is not None:
-            low, high = max(bounds[0], dtype.min), min(bounds[1], dtype.max)
-            found.append(np.asarray(rng.integers(int(low), int(high), spec.shape, endpoint=True)).astype(dtype.dtype))
-        else:
-            special = rng.choice(_pool(dtype).view(unsigned), spec.shape)
-            modest = rng.integers(-20 if dtype.min < 0 else 0, 21, spec.shape) / (4 if dtype.is_float else 1)
-            small = np.asarray(modest).astype(dtype.dtype)
-            small = np.ascontiguousarray(small).reshape(-1).view(unsigned).reshape(spec.shape)
-            wild = rng.integers(0, 1 << dtype.bits, spec.shape, dtype=unsigned)
-            kind = rng.integers(0, 3, spec.shape)
-            bits = np.asarray(np.where(kind == 0, special, np.where(kind == 1, small, wild)), unsigned)
-            found.append(np.ascontiguousarray(bits).reshape(-1).view(dtype.dtype).reshape(spec.shape))
-    return found
+def sample(case: Case, rng: np.random.Generator, few: bool = False) -> list[np.ndarray]:
+    """An array for every operand of a case, a third of its elements specials, a third small, a third any pattern.
+
+    With `few`, all elements of an operand come from three specials, so that ties, and rows of zeros alone, are common.
+    """
+    return [sample_array(spec, bounds, rng, few) for spec, bounds in zip(case.specs, case.bounds, strict=True)]
+
+
+def _few(pool: np.ndarray, dtype: DType, rng: np.random.Generator) -> np.ndarray:
+    zeros = pool[special_values(dtype) == 0]
+    return rng.choice(zeros, 2) if rng.integers(3) == 0 else rng.choice(pool, 3)
+
+
+def sample_array(
+    spec: ArraySpec, bounds: tuple[float, float] | None, rng: np.random.Generator, few: bool
+) -> np.ndarray:
+    dtype, unsigned = spec.dtype, np.dtype(f"u{spec.dtype.itemsize}")
+    if dtype.kind == "bool":
+        return np.asarray(rng.integers(0, 2, spec.shape)).astype(np.bool_)
+    if bounds is not None:
+        low, high = max(bounds[0], dtype.min), min(bounds[1], dtype.max)
+        return np.asarray(rng.integers(int(low), int(high), spec.shape, endpoint=True)).astype(dtype.dtype)
+    pool = special_values(dtype).view(unsigned)
+    special = rng.choice(_few(pool, dtype, rng) if few else pool, spec.shape)
+    modest = np.asarray(rng.integers(-20 if dtype.min < 0 else 0, 21, spec.shape) / (4 if dtype.is_float else 1))
+    small = np.ascontiguousarray(modest.astype(dtype.dtype)).reshape(-1).view(unsigned).reshape(spec.shape)
+    wild = rng.integers(0, 1 << dtype.bits, spec.shape, dtype=unsigned)
+    kind = np.zeros(spec.shape) if few else rng.integers(0, 3, spec.shape)
+    bits = np.asarray(np.where(kind == 0, special, np.where(kind == 1, small, wild)), unsigned)
+    return np.ascontiguousarray(bits).reshape(-1).view(dtype.dtype).reshape(spec.shape)

@@ -242,6 +242,8 @@ def total_of_products(dtype: DType, pairs: Sequence[tuple[Any, Any]], accumulate
         return None
     if special:
         return special.pop(), 0.0
+    if magnitude == 0:
+        return 0.0, 0.0
     return round_fraction(sum(finite, Fraction(0)), dtype), (float(magnitude) * 2.0**-52 + 2.0**-1074) * (
         len(pairs) + 1
     )
