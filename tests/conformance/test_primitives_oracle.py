@@ -46,8 +46,10 @@ F64_ULPS = {
 
 def test_every_primitive_has_a_reference() -> None:
     known = {*REFERENCES, *MOVEMENTS, *TOTALS, *CUMULATIVE, *SCATTERS, *CHECKS, "cast"}
-    control = {entry.name for entry in table() if entry.kind == "control"}
-    assert {entry.name for entry in table()} == known | control
+    registered = {entry.name for entry in table() if entry.kind != "control"}
+    assert registered <= known
+    # kernel_call registers itself with the planner, which these tests do not import.
+    assert known - registered <= {"kernel_call"}
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -29,7 +29,7 @@ def test_every_primitive_occurs() -> None:
         found: Counter[str] = Counter()
         for seed in range(seeds):
             primitives(random_graph(np.random.default_rng(seed), family, 40), found)
-        assert {entry.name for entry in table()} <= found.keys(), family
+        assert {entry.name for entry in table() if entry.kind != "kernel"} <= found.keys(), family
 
 
 def test_graphs_have_effects_states_and_regions() -> None:
