@@ -14,15 +14,17 @@ import pytest
 import poot
 from poot.api.devices import Device
 from poot.api.kernels import kernel
-from poot.dtypes import bool_, f32, i32
+from poot.dtypes import bool_, f32, i8, i32, i64
 from poot.errors import (
     DeviceMismatchError,
+    KernelFault,
     LaunchError,
     PootError,
 )
 from poot.kernel.language import (
     In,
     In2,
+    InOut,
     Out,
     Out2,
     Out3,
@@ -213,3 +215,33 @@ def test_runs_are_bounded() -> None:
 def test_kernels_pickle_by_name() -> None:
     assert pickle.loads(pickle.dumps(add)) is add
     assert copy.deepcopy(add) is add
+
+
+def test_arrays_past_32_bits(device: Device) -> None:
+    if device.name not in ("cpu", "interpret"):
+        return  # others would copy the array, which is no memory here
+
+    @kernel
+    def last(x: In[i8], y: Out[i32], at: InOut[i64]):
+        i = thread_index()
+        n = len(x) - 1 - i
+        count = 0
+        count += n
+        y[i] = i32(x[n]) + i
+        at[i] = i64(count)
+
+    x = np.broadcast_to(np.full(1, 7, np.int8), (1 << 31) + 5)
+    y, at = np.zeros(3, np.int32), np.zeros(3, np.int64)
+    if device.name == "cpu":
+        last(x, y, at, threads=3, device=device)
+    else:
+        last.interpret(x, y, at, threads=3)
+    assert y.tolist() == [7, 8, 9]
+    assert at.tolist() == [(1 << 31) + 4 - i for i in range(3)]
+    with pytest.raises(KernelFault, match=r"index 2147483653 of x is outside axis 0 of extent 2147483653"):
+        beyond(x, y, threads=1, device="cpu")
+
+
+@kernel
+def beyond(x: In[i8], y: Out[i32]):
+    y[0] = i32(x[len(x)])
