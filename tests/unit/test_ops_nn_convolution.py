@@ -134,6 +134,15 @@ def test_dtypes() -> None:
     check(nn.conv1d, expected, *halves, rtol=1e-3, atol=1e-3)
 
 
+def test_depthwise_dtypes() -> None:
+    x, w = (RNG.integers(-128, 128, shape).astype(np.int8) for shape in ((1, 3, 5), (6, 1, 3)))
+    exact = conv(x, w, (1,), ((0, 0),), (1,), 3)
+    check(lambda x, w: nn.conv1d(x, w, groups=3, dtype=i32), exact.astype(np.int32), x, w)
+    check(lambda x, w: nn.conv1d(x, w, groups=3), exact.astype(np.int64).astype(np.int8), x, w)
+    ones = np.ones((1, 2, 4096), np.float16), np.ones((2, 1, 4096), np.float16)
+    assert (run(lambda x, w: nn.conv1d(x, w, groups=2), *ones) == 4096).all()
+
+
 # --- transposed -------------------------------------------------------------------------------------------------------
 
 
