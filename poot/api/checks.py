@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -21,6 +23,14 @@ class Check(Protocol):
         ...
 
 
+def again(error: PootError) -> PootError:
+    """An error to raise once more: each raise has a traceback of its own, and keeps no frame alive afterwards."""
+    made = copy.copy(error)
+    for note in getattr(error, "__notes__", ()):
+        made.add_note(note)
+    return made
+
+
 class Failed:
     """A fault that is known already."""
 
@@ -29,7 +39,7 @@ class Failed:
 
     def check(self) -> None:
         """Raise it."""
-        raise self._error.with_traceback(None)
+        raise again(self._error)
 
 
 class LaunchCheck:
@@ -53,10 +63,10 @@ class LaunchCheck:
                 self._device.free(self._record)
                 self._record = None
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            raise again(self._error)
 
-    def __del__(self) -> None:
-        if self._record is not None:
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self._record is not None and not finalizing():
             self._device.free(self._record)
 
 

@@ -14,6 +14,7 @@ from poot.backends.toolchain import CompiledKernel
 from poot.errors import IndexFault, PootError
 from poot.kernel.faults import fault_error
 from poot.kernel.ir import FAULT_WORDS
+from poot.kernel.pipeline import prepare
 from poot.plan.program import Program
 
 
@@ -39,6 +40,8 @@ def decode(
         return fault
     index, extent = (int(np.asarray(record[k : k + 2]).view(np.int64)[0]) for k in (4, 6))
     equation = program.planned.equations[launch.equations[0]]
+    if equation.primitive == "kernel_call":  # the user's own kernel, which keeps its lines in the program
+        return fault_error(prepare(program.kernels[launch.kernel], program.target), record).at(launch.where)
     return IndexFault(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=fault.where)
 
 
