@@ -15,11 +15,15 @@ ATOM, UNARY, PRODUCT, SUM, LOOSE = 9, 8, 7, 6, 0
 
 
 class Code(NamedTuple):
-    """The text of an expression, and how tightly it binds; `wrapping` gives the same bits in the unsigned type."""
+    """The text of an expression, and how tightly it binds.
+
+    `wrapping` gives the same bits in the unsigned type; `value` is that of an integer literal.
+    """
 
     text: str
     level: int = ATOM
     wrapping: tuple[str, int] | None = None
+    value: int | None = None
 
     def at(self, level: int) -> str:
         """The text, in parentheses where it binds less tightly than `level`."""

@@ -17,7 +17,7 @@ from poot.kernel.ir import Alloc, Atomic, BufferParam, Collective, Kernel, Let, 
 from poot.kernel.render import wgsl_helpers as helpers
 from poot.kernel.render.threads_text import AXES, LOOSE, PRODUCT, SUM, UNARY, Code, ThreadsSource, prelude
 from poot.kernel.render.wgsl_helpers import type_of
-from poot.kernel.render.wgsl_ops import WgslExpressions
+from poot.kernel.render.wgsl_ops import WgslExpressions, converted, literal
 from poot.kernel.render.wgsl_words import RESERVED
 from poot.target import Target
 
@@ -257,19 +257,28 @@ class _Wgsl(WgslExpressions):
 
     @override
     def flat(self, array: BufferParam | Alloc, indices: Sequence[Code]) -> Code:
+        """The number of an element, in i32; terms that are known are added up here, wrapped as the sum would be."""
         parts: list[Code] = []
+        known = 0
         for axis, index in enumerate(indices):
             stride = self.stride(array, axis)
-            if stride == 0:
+            if isinstance(stride, int) and (index.value is not None or stride == 0):
+                known += (index.value or 0) * stride
                 continue
+            index = converted(index, "i32") if self.kernel.index_dtype is i64 else index
             if stride == 1:
                 parts.append(index)
                 continue
-            step = self.constant(stride, self.kernel.index_dtype) if isinstance(stride, int) else stride
+            step = literal(stride, "i32") if isinstance(stride, int) else converted(stride, "i32")
+            step = stride if isinstance(stride, Code) and self.kernel.index_dtype is not i64 else step
             parts.append(Code(f"{index.at(PRODUCT)} * {step.at(UNARY)}", PRODUCT))
-        code = Code(" + ".join(part.at(SUM if n == 0 else PRODUCT) for n, part in enumerate(parts)), SUM)
-        code = parts[0] if len(parts) == 1 else code if parts else Code("0")
-        return Code(f"i32({code.text})") if self.kernel.index_dtype is i64 and parts else code
+        known = (known + 2**31) % 2**32 - 2**31
+        if known or not parts:
+            parts.append(literal(known, "i32"))
+        if len(parts) == 1:
+            return parts[0]
+        first, *rest = parts
+        return Code(" + ".join([first.at(SUM), *(part.at(PRODUCT) for part in rest)]), SUM)
 
     def _element_at(self, array: BufferParam | Alloc, flat: Code) -> str:
         """An element of 32 or 64 bits."""
@@ -368,7 +377,7 @@ class _Wgsl(WgslExpressions):
     @override
     def outside(self, index: Code, extent: Code) -> str:
         u = "u64" if self.kernel.index_dtype is i64 else "u32"
-        return f"{u}({index.text}) >= {u}({extent.text})"
+        return f"{converted(index, u).text} >= {converted(extent, u).text}"
 
     @override
     def fault(self, site: int, axis: int, index: str, extent: str) -> str:
@@ -378,8 +387,9 @@ class _Wgsl(WgslExpressions):
     @override
     def bounded_step(self, var: str, stop: Code, step: int, dtype: DType) -> str:
         u = "u64" if dtype.bits == 64 else "u32"
-        ahead, behind = (stop.text, var) if step > 0 else (var, stop.text)
+        ahead, behind = converted(stop, u).text, converted(Code(var), u).text
+        ahead, behind = (ahead, behind) if step > 0 else (behind, ahead)
         size = f"{abs(step)}{'lu' if u == 'u64' else 'u'}"
         amount = self.constant(abs(step), dtype).text
         there = f"{var} {'+' if step > 0 else '-'} {amount}"
-        return f"select({stop.text}, {there}, {u}({ahead}) - {u}({behind}) > {size})"
+        return f"select({stop.text}, {there}, {ahead} - {behind} > {size})"

@@ -287,8 +287,8 @@ class WgslExpressions(ThreadsRenderer):
         a, b = type_of(source), type_of(to)
         if source is bool_ and to.bits == 64:
             return Code(f"select({self.constant(0, to).text}, {self.constant(1, to).text}, {arg.text})")
-        if to.is_integer and source.bits < to.bits == 64 and source.kind == "int" and b == "u64":
-            arg = Code(f"i64({arg.text})")
+        if to.is_integer and source.bits < to.bits == 64 and source.kind != to.kind:
+            arg = Code(f"{'i64' if source.kind == 'int' else 'u64'}({arg.text})")  # extended as the source is signed
         code = arg if a == b else Code(f"{b}({arg.text})")
         widens = source is bool_ or (source.bits < to.bits and source.kind in ("uint", to.kind))
         return code if widens or not to.is_integer else narrowed(code, to)
@@ -337,14 +337,27 @@ def _truth(name: str, args: Sequence[Code]) -> Code:
     return Code(f"{left} {sign} {right}", LOOSE)
 
 
+def converted(code: Code, t: str) -> Code:
+    """An integer in another type of 32 or 64 bits; literals are converted here, since WGSL refuses some."""
+    if code.value is None:
+        return Code(f"{t}({code.text})")
+    bits = int(t[1:])
+    value = code.value & ((1 << bits) - 1)
+    return literal(value - (1 << bits) if t[0] == "i" and value >> (bits - 1) else value, t)
+
+
 def _integer(value: int, dtype: DType) -> Code:
-    t = type_of(dtype)
-    if t == "i64" and value == dtype.min:
-        return Code(f"({value + 1}li - 1li)")
+    return literal(value, type_of(dtype))
+
+
+def literal(value: int, t: str) -> Code:
+    """An integer literal of a type of 32 or 64 bits."""
+    if t == "i64" and value == -(2**63):
+        return Code(f"({value + 1}li - 1li)", value=value)
     if t == "i32" and value == -(2**31):
-        return Code(f"i32({value})")
+        return Code(f"i32({value})", value=value)
     suffix = {"i32": "", "u32": "u", "i64": "li", "u64": "lu"}[t]
-    return Code(f"{value}{suffix}", ATOM if value >= 0 else UNARY)
+    return Code(f"{value}{suffix}", ATOM if value >= 0 else UNARY, value=value)
 
 
 def _shortest(value: float) -> str:
