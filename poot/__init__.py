@@ -4,10 +4,13 @@ Decorate functions with `@poot.trace`, call them with arrays, and they run as co
 """
 
 from poot import errors
+from poot.api import library
 from poot.api.array import DeviceArray
+from poot.api.context import Context, KernelBuffer
 from poot.api.creation import asarray
 from poot.api.devices import Device, device, devices
 from poot.api.eager import eager
+from poot.api.kernels import Kernel
 from poot.api.traced import Traced
 from poot.backends.executor import Engine, StepInputs
 from poot.backends.weights import StoredView, WeightMap, WeightStore
@@ -27,6 +30,49 @@ from poot.dtypes import (
     u16,
     u32,
     u64,
+)
+from poot.kernel.language import (
+    Const,
+    In,
+    In2,
+    In3,
+    In4,
+    InOut,
+    InOut2,
+    InOut3,
+    InOut4,
+    Out,
+    Out2,
+    Out3,
+    Out4,
+    atomic_add,
+    atomic_and,
+    atomic_compare_exchange,
+    atomic_exchange,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xor,
+    barrier,
+    bitcast,
+    clz,
+    group_all,
+    group_any,
+    group_index,
+    group_max,
+    group_min,
+    group_scan,
+    group_size,
+    group_sum,
+    local_index,
+    num_groups,
+    popcount,
+    private,
+    rsqrt,
+    shared,
+    sign,
+    thread_index,
+    unroll,
 )
 from poot.plan.compile import compile
 from poot.plan.limits import CompileLimits, CompileOptions
@@ -50,7 +96,9 @@ from poot.trace.graph import Graph
 from poot.trace.limits import TraceLimits
 from poot.trace.text import parse_graph
 
-from poot.api.traced import trace  # isort: skip - bound last: the package `poot.trace` has the same name
+# Bound last: the packages `poot.kernel` and `poot.trace` have the same names.
+from poot.api.kernels import kernel  # isort: skip
+from poot.api.traced import trace  # isort: skip
 
 __version__ = "0.1.0"
 
@@ -60,6 +108,8 @@ __all__ = [
     "Builder",
     "CompileLimits",
     "CompileOptions",
+    "Const",
+    "Context",
     "DType",
     "Device",
     "DeviceArray",
@@ -70,6 +120,20 @@ __all__ = [
     "Evaluation",
     "ExpertPlacement",
     "Graph",
+    "In",
+    "In2",
+    "In3",
+    "In4",
+    "InOut",
+    "InOut2",
+    "InOut3",
+    "InOut4",
+    "Kernel",
+    "KernelBuffer",
+    "Out",
+    "Out2",
+    "Out3",
+    "Out4",
     "Partition",
     "Program",
     "Staged",
@@ -82,8 +146,19 @@ __all__ = [
     "WeightMap",
     "WeightStore",
     "asarray",
+    "atomic_add",
+    "atomic_and",
+    "atomic_compare_exchange",
+    "atomic_exchange",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xor",
+    "barrier",
     "bf16",
+    "bitcast",
     "bool_",
+    "clz",
     "compile",
     "compile_staged",
     "device",
@@ -94,16 +169,35 @@ __all__ = [
     "f16",
     "f32",
     "f64",
-    "i8",
+    "group_all",
+    "group_any",
+    "group_index",
+    "group_max",
+    "group_min",
+    "group_scan",
+    "group_size",
+    "group_sum",
     "i16",
     "i32",
     "i64",
+    "i8",
+    "kernel",
+    "library",
     "load_program",
+    "local_index",
+    "num_groups",
     "ops",
     "parse_graph",
+    "popcount",
+    "private",
+    "rsqrt",
+    "shared",
+    "sign",
+    "thread_index",
     "trace",
-    "u8",
     "u16",
     "u32",
     "u64",
+    "u8",
+    "unroll",
 ]

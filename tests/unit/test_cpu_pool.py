@@ -1,3 +1,4 @@
+# size: one suite for both kinds of pool, whose cases share their launches and checks
 """The worker pool: order, chunks, sharing, interruption, forks, and closing, for both kinds."""
 
 from __future__ import annotations
@@ -270,7 +271,12 @@ def test_many_threads_run_at_once(code: LoadedObject, kind: Kind, slice_ticks: i
         in_threads(work, 5)
 
 
+def workers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("poot-cpu")}
+
+
 def test_pools_that_come_and_go_with_work_between(code: LoadedObject, kind: Kind) -> None:
+    before = workers()  # those of the device's own pool, if another test has used it
     for turn in range(30):
         with Pool(1 + turn % 4, kind=kind) as pool:
             counts = np.zeros(33, np.int64)
@@ -278,7 +284,7 @@ def test_pools_that_come_and_go_with_work_between(code: LoadedObject, kind: Kind
                 run(pool, [count_launch(code, counts, 1)])
             assert np.array_equal(counts, np.full(33, turn % 3))
         assert pool.closed
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("poot-cpu")]
+    assert workers() <= before
 
 
 def test_sleeping_workers_wake_again(code: LoadedObject, pool: Pool) -> None:
@@ -306,6 +312,7 @@ def test_a_closed_pool_refuses(pool: Pool) -> None:
 
 
 def test_a_forgotten_pool_lets_its_workers_go(code: LoadedObject, kind: Kind) -> None:
+    before = workers()
     pool = Pool(3, kind=kind)
     run(pool, [count_launch(code, np.zeros(9, np.int64), 1)])
     gone = weakref.ref(pool)
@@ -313,7 +320,7 @@ def test_a_forgotten_pool_lets_its_workers_go(code: LoadedObject, kind: Kind) ->
     gc.collect()
     assert gone() is None
     deadline = time.monotonic() + 20
-    while [thread for thread in threading.enumerate() if thread.name.startswith("poot-cpu")]:
+    while not workers() <= before:
         assert time.monotonic() < deadline, "the workers stayed"
         time.sleep(0.001)
 
