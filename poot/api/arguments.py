@@ -57,13 +57,18 @@ class Arguments:
 class Signature:
     """The parameters of a traced function, and how a call's arguments are sorted."""
 
-    def __init__(self, function: Callable[..., Any], static_argnames: Sequence[str]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], static_argnames: Sequence[str], donate: Sequence[str] = ()
+    ) -> None:
         self._start(inspect.signature(function), function.__qualname__, frozenset(static_argnames))
-        parameters = self.signature.parameters
-        for name in static_argnames:
-            if name not in parameters:
+        self._require("static_argnames", static_argnames, self._order)
+        self._require("donate", donate, [name for name in self._order if name not in self.static])
+
+    def _require(self, option: str, names: Sequence[str], known: Sequence[str]) -> None:
+        for name in names:
+            if name not in known:
                 raise ArgumentError(
-                    what=f"static_argnames of {self.name}", actual=name, expected="one of " + ", ".join(parameters)
+                    what=f"{option} of {self.name}", actual=name, expected="one of " + ", ".join(known)
                 )
 
     def _start(self, signature: inspect.Signature, name: str, static: frozenset[str]) -> None:

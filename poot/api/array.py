@@ -93,9 +93,10 @@ class DeviceArray(Array):
         self._check = joined(self._check, check)
 
     def donate(self, call: str) -> None:
-        """Mark the array as given away to `call`; every later use names it."""
+        """Give the memory away to `call`; every later use names it.  Views that NumPy holds keep their contents."""
         self._require_present()
         self._gone = call
+        self._memory = Memory(self.backend, self.backend.allocate(0))
 
     def _require_present(self) -> None:
         if self._gone:
@@ -105,6 +106,7 @@ class DeviceArray(Array):
 
     def block_until_ready(self) -> DeviceArray:
         """Wait for the computation, and raise its fault if it had one."""
+        self._require_present()
         self._memory.device.synchronize()
         if self._check is not None:
             self._check.check()

@@ -49,6 +49,7 @@ class Options:
     limits: TraceLimits = TraceLimits.STANDARD
     numerics: Literal["fused", "strict"] = "fused"
     precision: Precision = field(default_factory=Precision)
+    donate: tuple[str, ...] = ()
 
 
 _CACHE: CallCache[Compiled] = CallCache()
@@ -75,7 +76,7 @@ class Traced(Generic[R_co]):
         functools.update_wrapper(cast("Any", self), function)
         self.__poot_function__: Callable[..., Any] = function
         self.options = options
-        self._signature = Signature(function, options.static_argnames)
+        self._signature = Signature(function, options.static_argnames, options.donate)
         self._owner: object = None
         self._shared = _Shared()
         self._fast: dict[Hashable, FastCall] = {}
@@ -120,9 +121,19 @@ class Traced(Generic[R_co]):
                 parts = self._parts(arguments, captures)
             compiled = _CACHE.get(self._key(parts, device), lambda: self._compile(arguments, captures, device, parts))
         result = compiled.run(arguments, captures, device, self.options.precision)
-        if key is not None:
+        if self.options.donate:
+            self._give_away(arguments)
+        elif key is not None:
             self._shorten(key, compiled, arguments, captures, device)
         return cast("R_co", result)
+
+    def _give_away(self, arguments: Arguments) -> None:
+        """Mark the donated arguments, once the call has succeeded."""
+        given = [leaf.value for leaf in arguments.leaves if leaf.path.partition(".")[0] in self.options.donate]
+        where = user_location()
+        call = self._signature.name if where is None else f"{self._signature.name} at {where.file}:{where.line}"
+        for array in {id(array): array for array in given if isinstance(array, DeviceArray)}.values():
+            array.donate(call)
 
     def _shorten(
         self, key: Hashable, compiled: Compiled, arguments: Arguments, captures: Captures, device: DeviceBackend
@@ -289,6 +300,10 @@ class Traced(Generic[R_co]):
         return f"<poot.trace of {self._signature.name}>"
 
 
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def _homes(arguments: Arguments, captures: Captures) -> list[DeviceBackend]:
     leaves = [leaf.value for leaf in arguments.leaves if leaf.kind == "array"]
     return [array.backend for array in (*leaves, *captures.arrays) if isinstance(array, DeviceArray)]
@@ -300,6 +315,7 @@ def trace(function: Callable[..., R], /) -> Traced[R]: ...
 def trace(
     *,
     static_argnames: str | Sequence[str] = (),
+    donate: str | Sequence[str] = (),
     device: str | Device | None = None,
     limits: TraceLimits = TraceLimits.STANDARD,
     numerics: Literal["fused", "strict"] = "fused",
@@ -311,6 +327,7 @@ def trace(
     /,
     *,
     static_argnames: str | Sequence[str] = (),
+    donate: str | Sequence[str] = (),
     device: str | Device | None = None,
     limits: TraceLimits = TraceLimits.STANDARD,
     numerics: Literal["fused", "strict"] = "fused",
@@ -319,14 +336,15 @@ def trace(
 ) -> Any:
     """Make a function run as a compiled graph.
 
-    `static_argnames` are arguments whose values are part of the graph; `device` fixes where it runs; `limits` bound the
-    trace; `numerics="strict"` rounds after every operation as the oracle does; `f64="f32"` and `i64="i32"` convert
-    64-bit arrays.
+    `static_argnames` are arguments whose values are part of the graph; `donate` are arguments whose poot arrays are
+    given away: their memory is free once a call has succeeded, and using them later is an EngineError that names the
+    call (arrays of other libraries stay as they are, and so does everything inside another trace or under `poot.eager`).
+    `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
+    oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays.
     """
     if numerics not in ("fused", "strict"):
         raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    options = Options(names, device, limits, numerics, Precision(f64, i64))
+    options = Options(_names(static_argnames), device, limits, numerics, Precision(f64, i64), _names(donate))
 
     def decorate(wrapped: Callable[..., Any]) -> Traced[Any]:
         if not isinstance(wrapped, FunctionType):
