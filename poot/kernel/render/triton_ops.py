@@ -44,6 +44,9 @@ def literal(value: bool | int | float, dtype: DType) -> Term:
     """A constant, with its dtype."""
     if dtype.is_float:
         number = float(value)
+        if number == 0 and math.copysign(1.0, number) < 0:  # `tl.full` takes every zero for the positive one
+            bits = f"tl.full((), {-(1 << (dtype.bits - 1))}, tl.int{dtype.bits})"
+            return Term(f"{bits}.to({TYPES[dtype]}, bitcast=True)", dtype, False, value)
         text = repr(number) if math.isfinite(number) else f'float("{number}")'
     else:
         text = repr(bool(value)) if dtype is bool_ else repr(int(value))
