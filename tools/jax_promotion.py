@@ -4,8 +4,8 @@
     /tmp/jax/bin/python tools/jax_promotion.py > tests/data/jax_promotion.json
 
 JAX is no dependency of the tests: they read the table. It holds, for every ordered pair of operands, the dtype of
-`jnp.add` on them with 64-bit types enabled, followed by `*` where the result is weak. Operands are arrays of the dtypes,
-weak arrays (`int*` and `float*`), Python's scalars, and NumPy's.
+`jnp.add` on them with 64-bit types enabled, followed by `*` where the result is weak. Operands are arrays of the
+dtypes, weak arrays (`int*` and `float*`), Python's scalars, and NumPy's.
 """
 
 from __future__ import annotations
