@@ -84,8 +84,14 @@ class DeviceArray(Array):
         return self._memory.buffer.address + self._offset  # type: ignore[attr-defined]
 
     def view(self) -> BufferView:
-        """The memory, for a launch; EngineError if the array was donated."""
+        """The memory, for a launch or a read; EngineError if the array was donated.
+
+        A fault of the computation that made the array is raised here, so that no result is ever made of a faulty one.
+        """
         self._require_present()
+        if self._check is not None:
+            self._check.check()
+            self._check = None
         return BufferView(self._memory.buffer, self._offset)
 
     def await_check(self, check: Check) -> None:
@@ -108,8 +114,7 @@ class DeviceArray(Array):
         """Wait for the computation, and raise its fault if it had one."""
         self._require_present()
         self._memory.device.synchronize()
-        if self._check is not None:
-            self._check.check()
+        self.view()
         return self
 
     @override
@@ -119,8 +124,6 @@ class DeviceArray(Array):
     def numpy(self, dtype: DTypeLike = None) -> NumpyArray:
         """The elements, read-only; without a copy where the host can address them.  `dtype` converts them."""
         view = self.view()
-        if self._check is not None:
-            self._check.check()
         window = self._memory.device.host_view(view, self._spec.nbytes)
         if window is None:
             array = np.empty(self._spec.shape, self._spec.dtype.dtype)

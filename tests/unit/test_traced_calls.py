@@ -319,3 +319,22 @@ def test_masked_arrays_and_ragged_lists_are_refused() -> None:
         poot.trace(lambda x: x)(masked)
     with pytest.raises(ValueError, match=r"asarray: .* is not valid, expected lists of equal lengths"):
         poot.asarray([[1, 2], [3]])
+
+
+def test_a_fault_is_raised_when_the_result_is_used_anywhere(device: poot.Device) -> None:
+    table = np.arange(10, dtype=np.float32).reshape(5, 2)
+    with device:
+        faulted = poot.trace(lambda a, i: a[i])(table, np.array([7]))
+        add_one = poot.trace(lambda a: a + 1)
+        uses = (
+            lambda: add_one(faulted),
+            lambda: faulted + 1,
+            lambda: ops.sum(faulted),
+            lambda: faulted[0],
+            lambda: poot.trace(lambda a: a + faulted)(table[0]),
+            lambda: np.asarray(faulted),
+            lambda: repr(faulted),
+        )
+        for use in uses:
+            with pytest.raises(IndexError, match="index 7 is out of range for axis 0 of extent 5"):
+                use()
