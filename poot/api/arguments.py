@@ -67,9 +67,7 @@ class Signature:
     def _require(self, option: str, names: Sequence[str], known: Sequence[str]) -> None:
         for name in names:
             if name not in known:
-                raise ArgumentError(
-                    what=f"{option} of {self.name}", actual=name, expected="one of " + ", ".join(known)
-                )
+                raise ArgumentError(what=f"{option} of {self.name}", actual=name, expected="one of " + ", ".join(known))
 
     def _start(self, signature: inspect.Signature, name: str, static: frozenset[str]) -> None:
         self.signature = signature

@@ -15,6 +15,7 @@ import struct
 import sys
 import sysconfig
 import types
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
@@ -34,21 +35,39 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Same:
-    """A key part that is equal to itself alone, and keeps its object alive so that its identity is not reused."""
+    """A key part that is equal to one object's alone.
 
-    __slots__ = ("value",)
+    A key must not keep a whole model alive, so the object is referred to weakly where it can be: once it is gone, the
+    key part equals no other, even if another object comes to have the same identity.
+    """
+
+    __slots__ = ("_identity", "_kind", "_value")
 
     def __init__(self, value: object) -> None:
-        self.value = value
+        self._identity = id(value)
+        self._kind = type(value).__name__
+        self._value: Callable[[], object]
+        try:
+            self._value = weakref.ref(value)
+        except TypeError:
+            self._value = lambda: value
+
+    @property
+    def value(self) -> object:
+        """The object, or None once it is gone."""
+        return self._value()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
+        if not isinstance(other, Same) or self._identity != other._identity:
+            return False
+        value = self._value()
+        return value is not None and value is other._value()
 
     def __hash__(self) -> int:
-        return id(self.value)
+        return self._identity
 
     def __repr__(self) -> str:
-        return f"<{type(self.value).__name__} at {id(self.value):#x}>"
+        return f"<{self._kind} at {self._identity:#x}>"
 
 
 @dataclass(slots=True)
@@ -58,10 +77,7 @@ class Captures:
     parts: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
     arrays: list[Any] = field(default_factory=list[Any])
     labels: list[str] = field(default_factory=list[str])
-
-    @property
-    def key(self) -> Hashable:
-        return tuple(self.parts.items())
+    functions: list[types.FunctionType] = field(default_factory=list[types.FunctionType])
 
 
 def capture(
@@ -262,6 +278,7 @@ class _Walk:
         """A function's code and, unless it is a library's, everything that it reads."""
         if is_library(function):
             return Same(function)
+        self.found.functions.append(function)
         prefix = f"{label}." if label else ""
         for name, value in _free_values(function):
             self.add(prefix + name, value)

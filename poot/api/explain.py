@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import dis
+import struct
+import types
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from typing_extensions import override
 
-from poot.api.captures import Captures
+from poot.api.captures import Captures, Same
 from poot.api.recording import Recorded
+from poot.dtypes import ArraySpec
 from poot.plan.program import Program
+
+#: Names through which code reads what no guard can follow.
+_DYNAMIC = frozenset(
+    {
+        "__dict__", "environ", "eval", "exec", "getattr", "getenv", "globals", "input", "locals", "open", "read_bytes",
+        "read_text", "vars",
+    }
+)  # fmt: skip
+_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +44,103 @@ class Explanation:
     def retraces(self) -> tuple[str, ...]:
         """For each trace after the first, which parts of the key had changed since the one before."""
         pairs = zip(self.misses, self.misses[1:], strict=False)
-        return tuple(", ".join(_changes(before, after)) for before, after in pairs)
+        return tuple(", ".join(_changes(before, after)) or _EVICTED for before, after in pairs)
+
+    @property
+    def guarded(self) -> tuple[str, ...]:
+        """The constants and objects that the code reads: a change of one traces again."""
+        parts = self.captures.parts.items()
+        return tuple(f"{label} = {_text(part)}" for label, part in parts if label and not _is_array(part))
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """What is not looked at again: arrays that no name leads to, and reads that the code makes dynamically.
+
+        Only reads that the code spells out are listed: `getattr`, `vars`, `open`, `os.environ` and their like.
+        """
+        reads = [read for function in self.captures.functions for read in _dynamic_reads(function)]
+        return (*self.recorded.frozen, *dict.fromkeys(reads))
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels in the order of their first launch, each with the number of its launches."""
+        launches = Counter(launch.kernel for launch in self.program.launches)
+        return tuple(
+            f"{self.program.kernels[number].name}, launched {count} time{'s' * (count != 1)}"
+            for number, count in launches.items()
+        )
 
     @override
     def __str__(self) -> str:
         lines = [f"{self.function}: {len(self.recorded.graph.equations)} equations"]
         lines += [f"  input {name}: {source.kind}" for name, source in self.recorded.sources.items()]
         lines += [f"  capture {label} (its contents are read at every call)" for label in self.captures.labels]
-        lines += [f"  frozen: {what}" for what in self.recorded.frozen]
+        lines += [f"  guarded: {what}" for what in self.guarded]
+        lines += [f"  frozen: {what}" for what in self.frozen]
         lines += [f"  traced again because of {change}" for change in self.retraces]
         kernels, launches = len(self.program.kernels), len(self.program.launches)
         lines.append(f"  {launches} launches of {kernels} kernels on {self.program.target}, {self.program.numerics}")
+        lines += [f"  kernel {kernel}" for kernel in self.kernels]
         for record in self.program.passes:
             lines += [f"  {record.name}: {note}" for note in record.notes]
             lines += [f"  {record.name} declined: {note}" for note in record.declined]
         return "\n".join(lines)
 
 
+_EVICTED = "nothing in the call: it had left the cache of the process"
+
+
 def _changes(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> list[str]:
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return [f"{name!r}: {before.get(name)} became {after.get(name)}" for name in names]
+    changed: list[str] = []
+    for name in {**before, **after}:
+        old, new = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        if old != new:
+            changed.append("its new code" if name == "code" else f"{name!r}: {_text(old)} became {_text(new)}")
+    return changed
+
+
+_ABSENT = "nothing"
+
+
+def _is_array(part: Hashable) -> bool:
+    return isinstance(part, tuple) and part[:1] == (ArraySpec,)
+
+
+def _text(part: Hashable) -> str:
+    """A part of a key, in the forms that `captures` makes, as the user knows the value."""
+    if isinstance(part, Same):
+        return f"{part} (itself, and the attributes that the code names)"
+    if isinstance(part, int) and not isinstance(part, bool):
+        return "a function, by its code"
+    if not isinstance(part, tuple):
+        return _short(str(part))
+    items = cast("tuple[object, ...]", part)
+    if len(items) < 2 or not isinstance(items[0], type):
+        return _short(str(items))
+    kind, value = cast("tuple[type[object], object]", items[:2])
+    if kind is float:
+        return repr(struct.unpack("<d", cast("bytes", value))[0])
+    if kind is ArraySpec:
+        _, dtype, shape, _ = cast("tuple[object, object, tuple[int, ...], int]", items)
+        return f"{dtype}[{','.join(map(str, shape))}]"
+    if kind in (list, tuple, dict, set, frozenset):
+        return f"a {kind.__name__} of {len(cast('tuple[object, ...]', value))}"
+    return _short(repr(value))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _dynamic_reads(function: types.FunctionType) -> Iterator[str]:
+    """Each place of a function where it reads by a computed name, from a file, or from the environment."""
+    pending = [function.__code__]
+    while pending:
+        code = pending.pop()
+        pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        if _DYNAMIC.isdisjoint(code.co_names):
+            continue
+        for instruction in dis.get_instructions(code):
+            line = instruction.positions.lineno if instruction.positions else None
+            if instruction.opname.startswith("LOAD") and instruction.argval in _DYNAMIC:
+                yield f"what {instruction.argval} gave {code.co_qualname} ({code.co_filename}:{line})"

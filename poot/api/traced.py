@@ -184,7 +184,8 @@ class Traced(Generic[R_co]):
         self, arguments: Arguments, captures: Captures, device: DeviceBackend, parts: Mapping[str, Hashable]
     ) -> Compiled:
         _WATCH.miss(self._signature.name, device.name, parts)
-        self._shared.misses = [*self._shared.misses[-7:], dict(parts)]
+        extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self._code)}
+        self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
         for leaf in arguments.leaves:
             if leaf.kind == "spec":
                 raise CaptureError(
@@ -338,7 +339,7 @@ def trace(
 
     `static_argnames` are arguments whose values are part of the graph; `donate` are arguments whose poot arrays are
     given away: their memory is free once a call has succeeded, and using them later is an EngineError that names the
-    call (arrays of other libraries stay as they are, and so does everything inside another trace or under `poot.eager`).
+    call (other libraries' arrays stay as they are, and so does everything inside another trace or under `poot.eager`).
     `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
     oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from typing_extensions import override
 
-from poot.dtypes import ArraySpec, DType, WeakKind, concrete
+from poot.dtypes import ArraySpec, DType, WeakKind, bool_, concrete
 from poot.errors import ConcretizationError, EscapedTracerError, TracerMutationError
 from poot.trace.array import Array, NumpyArray
 from poot.trace.graph import Value
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 class Tracer(Array):
     """A value of the graph that `builder` is making.  `id` is its key in `evaluate` and `finish`."""
 
-    __slots__ = ("builder", "name", "value")
+    __slots__ = ("builder", "name", "numbers", "value")
 
     def __init__(self, builder: Builder, value: Value, name: str = "") -> None:
         self.builder = builder
         self.value = value
         self.name = name
+        #: The arguments that it was computed from, where these were Python numbers alone.
+        self.numbers: tuple[str, ...] = ()
 
     @property
     @override
@@ -45,8 +47,9 @@ class Tracer(Array):
     @override
     def _value(self, use: str) -> NumpyArray:
         self.check_alive()
+        remedy = _static_remedy(self.numbers) + _REMEDIES[use]
         raise ConcretizationError(
-            what=self.label, function=self.builder.name, use=use, where=user_location(), remedy=_REMEDIES[use]
+            what=self.label, function=self.builder.name, use=use, where=user_location(), remedy=remedy
         )
 
     def check_alive(self) -> None:
@@ -71,11 +74,21 @@ class WeakTracer(Array):
     give weak scalars, as they would on the numbers themselves; functions of `ops` give ordinary arrays.
     """
 
-    __slots__ = ("_slot", "function", "kind", "name")
+    __slots__ = ("_slot", "function", "kind", "name", "numbers")
 
-    def __init__(self, kind: WeakKind, slot: Callable[[DType], Array], *, name: str = "", function: str = "") -> None:
+    def __init__(
+        self,
+        kind: WeakKind,
+        slot: Callable[[DType], Array],
+        *,
+        name: str = "",
+        function: str = "",
+        numbers: tuple[str, ...] = (),
+    ) -> None:
         self.kind: WeakKind = kind
         self.name = name
+        #: The arguments that it is, or was computed from.
+        self.numbers = numbers or ((name.partition(".")[0],) if name else ())
         self.function = function
         self._slot = slot
 
@@ -95,14 +108,27 @@ class WeakTracer(Array):
 
     @override
     def _value(self, use: str) -> NumpyArray:
-        remedy = f'make it static with static_argnames="{self.name}", or ' if self.name else ""
+        remedy = _static_remedy(self.numbers) + _REMEDIES[use]
         raise ConcretizationError(
-            what=self.label, function=self.function, use=use, where=user_location(), remedy=remedy + _REMEDIES[use]
+            what=self.label, function=self.function, use=use, where=user_location(), remedy=remedy
         )
 
     @override
     def __repr__(self) -> str:
         return f"WeakTracer({self.name or '_'}: {'int' if self.kind == 'int*' else 'float'})"
+
+
+def _numbers(*operands: object) -> tuple[str, ...]:
+    weak = [operand for operand in operands if isinstance(operand, WeakTracer)]
+    return tuple(dict.fromkeys(name for operand in weak for name in operand.numbers))
+
+
+def _static_remedy(numbers: tuple[str, ...]) -> str:
+    """What to do where an argument that is a Python number would have to be known."""
+    if not numbers:
+        return ""
+    names = f'"{numbers[0]}"' if len(numbers) == 1 else "(" + ", ".join(f'"{name}"' for name in numbers) + ")"
+    return f"make it static with static_argnames={names}, or "
 
 
 def _stay_weak(operator: str) -> None:
@@ -113,8 +139,12 @@ def _stay_weak(operator: str) -> None:
         result = strong(self, *others)
         if result is NotImplemented or not all(isinstance(other, (WeakTracer, int, float)) for other in others):
             return result
+        numbers = _numbers(self, *others)
+        if result.dtype is bool_:
+            result.numbers = numbers
+            return result
         kind: WeakKind = "float*" if result.dtype.is_float else "int*"
-        return WeakTracer(kind, result.__poot_astype__, function=self.function)
+        return WeakTracer(kind, result.__poot_astype__, function=self.function, numbers=numbers)
 
     weak.__name__ = weak.__qualname__ = operator
     setattr(WeakTracer, operator, weak)
@@ -123,7 +153,7 @@ def _stay_weak(operator: str) -> None:
 for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _stay_weak(f"__{_operator}__")
     _stay_weak(f"__r{_operator}__")
-for _operator in ("neg", "abs"):
+for _operator in ("neg", "abs", "pos", "lt", "le", "gt", "ge", "eq", "ne"):
     _stay_weak(f"__{_operator}__")
 
 _USE_OPS = "use the functions of `ops` instead, or return it and convert the result of the call."

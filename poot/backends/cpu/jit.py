@@ -106,10 +106,24 @@ def _machine(cpu: HostCPU, opt_level: int) -> llvm.TargetMachine:
     )
 
 
-@functools.cache
+_OBJECTS_PER_LINKER = 32
+_linkers: list[llvm.LLJIT] = []  # the one that takes objects, if any
+_linked = 0
+
+
 def _linker() -> llvm.LLJIT:
+    """The linker for one more object; the caller holds the lock.
+
+    LLVM keeps some kilobytes of every object that a linker ever took, until the linker itself goes.  So each takes a
+    few, lives as long as the last of them, and a process that loads and drops code for days does not grow.
+    """
+    global _linked
     host()
-    return llvm.create_lljit_compiler(suppress_errors=True)
+    if not _linkers or _linked == _OBJECTS_PER_LINKER:
+        _linkers[:] = [llvm.create_lljit_compiler(suppress_errors=True)]
+        _linked = 0
+    _linked += 1
+    return _linkers[0]
 
 
 def compile_object(
@@ -168,9 +182,20 @@ def run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, opt_level: i
     with (
         contextlib.closing(llvm.create_pipeline_tuning_options(opt_level)) as options,
         contextlib.closing(llvm.create_pass_builder(machine, options)) as builder,
-        contextlib.closing(builder.getModulePassManager()) as passes,
+        _pipeline(builder) as passes,
     ):
         passes.run(module, builder)
+
+
+@contextlib.contextmanager
+def _pipeline(builder: llvm.PassBuilder) -> Iterator[llvm.ModulePassManager]:
+    passes = builder.getModulePassManager()
+    try:
+        yield passes
+    finally:
+        # llvmlite's `close` of a pass manager resolves to a base class that frees nothing.
+        llvm.NewPassManager._dispose(passes)
+        passes.detach()
 
 
 def _require_known(declared: Sequence[str], what: str) -> None:
@@ -202,10 +227,11 @@ class LoadedObject:
     The caller keeps it alive for as long as any address may still be called.
     """
 
-    __slots__ = ("_tracker",)
+    __slots__ = ("_linker", "_tracker")
 
-    def __init__(self, tracker: llvm.ResourceTracker) -> None:
+    def __init__(self, tracker: llvm.ResourceTracker, linker: llvm.LLJIT) -> None:
         self._tracker: llvm.ResourceTracker | None = tracker
+        self._linker: llvm.LLJIT | None = linker
 
     def address(self, name: str) -> int:
         """The address of the exported function `name`; `DeviceError` if it was not exported or the object is closed."""
@@ -226,6 +252,7 @@ class LoadedObject:
         if tracker is not None:
             with _lock:
                 tracker.close()
+                self._linker = None  # under the lock, since the last object takes its linker with it
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if not finalizing():  # the process gives everything back, and modules may be gone already
@@ -243,7 +270,8 @@ def load_object(image: bytes, exports: Sequence[str], *, what: str = "object") -
         library.export_symbol(name)
     with _lock:
         try:
-            tracker = library.link(_linker(), f"poot.{next(_names)}")
+            linker = _linker()
+            tracker = library.link(linker, f"poot.{next(_names)}")
         except RuntimeError as error:
             raise _failure(what, str(error).strip()) from None
-    return LoadedObject(tracker)
+    return LoadedObject(tracker, linker)
