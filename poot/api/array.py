@@ -13,11 +13,13 @@ from poot.api.checks import Check, joined
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
-from poot.errors import EngineError
+from poot.errors import DeviceError, EngineError
 from poot.trace.array import Array, NumpyArray
+from poot.trace.places import no_stream
 
 _SHOWN = 1000  # repr fetches the whole array up to this many elements, and only its corners above
 _EDGE = 3
+_DLPACK_CPU = 1
 
 
 _tokens: dict[ArraySpec, int] = {}
@@ -133,9 +135,41 @@ class DeviceArray(Array):
         array.flags.writeable = False
         return array if dtype is None else array.astype(as_dtype(dtype).dtype)
 
-    def to_device(self, device: DeviceBackend) -> DeviceArray:
-        """A copy on another device; the array itself if it is there already."""
-        return self if device is self.backend else upload(self.numpy(), device)
+    @override
+    def to_device(self, device: Any, /, *, stream: Any = None) -> DeviceArray:
+        """A copy on another device, given by name or as `poot.device` gives it; the array itself if it is there."""
+        no_stream(stream)
+        backend: DeviceBackend = open_device(device) if isinstance(device, str) else getattr(device, "backend", device)
+        return self if backend is self.backend else upload(self.numpy(), backend)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's kind and number of the device: the CPU's, where the host can address the elements.
+
+        DeviceError where it cannot.
+        """
+        if self._memory.device.host_view(self.view(), 0) is None:
+            raise DeviceError(
+                device=self.device, message="its arrays are not exported", remedy='use x.to_device("cpu") first.'
+            )
+        return _DLPACK_CPU, 0
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The elements as DLPack gives them: shared and marked read-only, or for copy=True a copy that may be written.
+
+        BufferError for a consumer that knows no read-only arrays (before DLPack 1.0), or wants another device.
+        """
+        no_stream(stream)
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"an array on {self.device} is not exported to DLPack device {dl_device}")
+        array = self.numpy().copy() if copy else self.numpy()
+        return array.__dlpack__() if max_version is None else array.__dlpack__(max_version=max_version)
 
     # --- copies and text ---
 

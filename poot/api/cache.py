@@ -83,6 +83,12 @@ class CallCache(Generic[T]):
                     del self._pending[key]
             mine.done.set()
 
+    def drop(self, key: Hashable, value: T) -> None:
+        """Forget the value under a key, if it is still this one."""
+        with self._lock:
+            if self._values.get(key) is value:
+                del self._values[key]
+
     def clear(self) -> None:
         """Forget every value."""
         with self._lock:
@@ -96,12 +102,12 @@ class MissWatch:
         self._lock = threading.Lock()
         self._sites: OrderedDict[Hashable, list[Mapping[str, Any]]] = OrderedDict()
 
-    def miss(self, function: str, device: str, parts: Mapping[str, Any]) -> None:
-        """Record a miss of `function` on a device; `parts` are the pieces of its key by name."""
+    def miss(self, function: str, token: int, device: str, parts: Mapping[str, Any]) -> None:
+        """Record a miss of `function`, whose code has this token, on a device; `parts` are its key by name."""
         frame = user_frame()
         if frame is None:
             return
-        site = (frame.f_code, frame.f_lineno, function, device)
+        site = (frame.f_code, frame.f_lineno, token, device)
         with self._lock:
             seen = self._sites.setdefault(site, [])
             seen.append(parts)

@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import types
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -114,6 +114,8 @@ def _code_names(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...]]:
     if known is not None:
         return known[1], known[2]
     ordered = dict.fromkeys(code.co_names)
+    if "getattr" in ordered:  # a literal name may be what it is given
+        ordered.update(dict.fromkeys(item for item in code.co_consts if isinstance(item, str) and item.isidentifier()))
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             ordered.update(dict.fromkeys(_code_names(constant)[1]))
@@ -176,7 +178,7 @@ def _collect_names(pending: list[object], names: set[str]) -> None:
                 pending += [item for _, item in _free_values(value)]
         elif isinstance(value, dict):
             pending += list(cast("dict[object, object]", value).values())
-        elif isinstance(value, (list, tuple, set, frozenset)):
+        elif isinstance(value, (list, tuple, set, frozenset, deque)):
             pending += list(cast("list[object]", value))
         else:
             pending += [item for _, item in _members(value, names)]
@@ -220,6 +222,12 @@ def _members(value: object, names: Iterable[str]) -> list[tuple[str, object]]:
         partial = cast("functools.partial[Any]", value)
         arguments = [(str(number), item) for number, item in enumerate(partial.args)]
         return [("func", partial.func), *arguments, *partial.keywords.items()]
+    if isinstance(value, property):
+        return [("get", value.fget)]
+    if isinstance(value, functools.cached_property):
+        return [("get", cast("functools.cached_property[Any]", value).func)]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [("", cast("staticmethod[..., Any]", value).__func__)]
     if isinstance(value, types.ModuleType):
         if is_library_module(value):
             return []
@@ -321,8 +329,8 @@ class _Walk:
         self._keep.append(value)
         if isinstance(value, types.FunctionType):
             return self.function(label, value)
-        if isinstance(value, (list, tuple)):
-            items = cast("list[object] | tuple[object, ...]", value)
+        if isinstance(value, (list, tuple, deque)):
+            items = cast("list[object] | tuple[object, ...] | deque[object]", value)
             return type(items), tuple(self.value(f"{label}.{i}", item) for i, item in enumerate(items))
         if isinstance(value, dict):
             mapping = cast("dict[object, object]", value)

@@ -20,6 +20,7 @@ from poot.api.array import DeviceArray, Memory
 from poot.api.captures import PLAIN, code_names, is_library, is_library_module, is_library_type, unwrap
 from poot.api.devices import default
 from poot.api.invoke import Compiled
+from poot.api.recording import digest
 from poot.backends.device import DeviceBackend
 from poot.dtypes import DType
 
@@ -127,7 +128,10 @@ class _GuardWalk:
 class FastCall:
     """A compiled specialisation behind its guards."""
 
-    __slots__ = ("_call", "_device", "_guards", "_outputs", "_rebuild", "_roams", "_sizes", "_sources", "_specs")
+    __slots__ = (
+        *("_call", "_contents", "_device", "_guards", "_outputs"),
+        *("_rebuild", "_roams", "_sizes", "_sources", "_specs"),
+    )
 
     def __init__(
         self, compiled: Compiled, guards: Guards, sources: Sequence[Any], device: DeviceBackend, *, roams: bool
@@ -143,6 +147,7 @@ class FastCall:
         self._specs = tuple(atom.spec for atom in compiled.recorded.graph.outputs)
         self._rebuild: Callable[[Sequence[Any]], Any] = compiled.recorded.outputs.unflatten
         self._roams = roams
+        self._contents: tuple[tuple[Any, bytes], ...] = ()
 
     @staticmethod
     def make(
@@ -174,13 +179,17 @@ class FastCall:
         if guards is None:
             return None
         at_home = any(isinstance(value, DeviceArray) for value in (*leaves, *captured))
-        return FastCall(compiled, guards, sources, device, roams=not (fixed or at_home))
+        fast = FastCall(compiled, guards, sources, device, roams=not (fixed or at_home))
+        fast._contents = tuple((captured[index], known) for index, known in compiled.recorded.contents)
+        return fast
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Run; None where the long way has to be taken."""
         device = self._device
         call = self._call()
         if call is None or (self._roams and default() is not device) or not self._guards.hold():
+            return None
+        if any(digest(array) != known for array, known in self._contents):
             return None
         addresses: list[int] = []
         for source, size in zip(self._sources, self._sizes, strict=True):

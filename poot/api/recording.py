@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,12 +52,29 @@ class Recorded:
     """A traced function: its graph, the source of every input in the order of `sources`, and its output pytree.
 
     `sources` is keyed by the name of the graph's constant, input or state; `frozen` lists what cannot be followed.
+    `contents` are the captured arrays, by index, that NumPy may have read while the function was traced, with what they
+    held: the recording is good for these contents alone.
     """
 
     graph: Graph
     sources: Mapping[str, Source]
     outputs: optree.PyTreeSpec
     frozen: tuple[str, ...]
+    contents: tuple[tuple[int, bytes], ...] = ()
+
+    def holds(self, arrays: Sequence[Any]) -> bool:
+        """Whether the captured arrays still hold what the trace may have read."""
+        return all(digest(arrays[index]) == known for index, known in self.contents)
+
+
+#: Up to this many bytes are kept as they are, more as a hash.
+_SMALL = 4096
+
+
+def digest(array: Any) -> bytes:
+    """The contents of an array, or a hash of them where they are large."""
+    host = np.ascontiguousarray(np.asarray(array))
+    return host.tobytes() if host.nbytes <= _SMALL else hashlib.blake2b(host.data.cast("B"), digest_size=16).digest()
 
 
 class Recorder:
@@ -83,6 +101,7 @@ class Recorder:
         self.frozen: list[str] = []
         self._hidden: dict[int, tuple[Any, Tracer]] = {}
         self._names: set[str] = set()
+        self._followed: set[int] = set()
 
     def record(self) -> Recorded:
         """Trace; the user's exceptions keep their type and gain a note."""
@@ -150,9 +169,11 @@ class Recorder:
         spec = self.convert(ArraySpec(dtype, tuple(array.shape)))
         for index, (found, label) in enumerate(zip(self.captures.arrays, self.captures.labels, strict=True)):
             if found is array:
+                self._followed.add(index)
                 tracer = self._variable(label, spec, Source("capture", index))
                 break
         else:
+            self.builder.own(spec.nbytes)
             self.frozen.append(f"an array {spec} that no name in the code leads to")
             tracer = self._variable("array", spec, Source("frozen", array=array))
         self._hidden[id(array)] = array, tracer
@@ -187,7 +208,18 @@ class Recorder:
         flat = flatten(outputs, f"outputs of {self.signature.name}")
         leaves = [self._output(path, leaf) for path, leaf in zip(flat.paths, flat.leaves, strict=True)]
         graph = self.builder.finish(flat.tree.unflatten(leaves), updates)
-        return Recorded(graph, self.sources, flat.spec, tuple(self.frozen))
+        return Recorded(graph, self.sources, flat.spec, tuple(self.frozen), self._contents())
+
+    def _contents(self) -> tuple[tuple[int, bytes], ...]:
+        """What NumPy may have read of the captured arrays: those that the graph does not follow, or all, if the trace
+        met arrays that it cannot tell the origin of.
+        """
+        arrays = enumerate(self.captures.arrays)
+        return tuple(
+            (index, digest(array))
+            for index, array in arrays
+            if array.dtype != object and (self.frozen or index not in self._followed)
+        )
 
     def _output(self, path: str, leaf: Any) -> Any:
         if isinstance(leaf, WeakTracer):

@@ -115,6 +115,9 @@ class Traced(Generic[R_co]):
         device = choose(self.options.device, _homes(arguments, captures))
         parts = self._parts(arguments, captures)
         compiled = _CACHE.find(self._key(parts, device))
+        if compiled is not None and not compiled.recorded.holds(captures.arrays):
+            _CACHE.drop(self._key(parts, device), compiled)
+            compiled = None
         if compiled is None:
             if self._learn_names(arguments):
                 captures = self._captures(arguments)
@@ -183,7 +186,7 @@ class Traced(Generic[R_co]):
     def _compile(
         self, arguments: Arguments, captures: Captures, device: DeviceBackend, parts: Mapping[str, Hashable]
     ) -> Compiled:
-        _WATCH.miss(self._signature.name, device.name, parts)
+        _WATCH.miss(self._signature.name, code_token(self._code), device.name, parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self._code)}
         self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
         for leaf in arguments.leaves:

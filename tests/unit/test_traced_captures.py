@@ -215,3 +215,44 @@ def test_the_short_way_of_a_call_sees_every_change(device: poot.Device) -> None:
     check(ones(), 1.0)
     assert f(np.ones(3, np.float64)).dtype == np.float64
     assert f(np.ones((2, 3), np.float32)).shape == (2, 3)
+
+
+def test_arrays_that_numpy_reads_during_the_trace_are_seen_to_change() -> None:
+    """`weight * 2` is NumPy's before poot sees it: the trace is good for these contents alone."""
+    weight = np.ones(3, np.float32)
+    functions = {
+        "operator": lambda x: x + weight * 2,
+        "ufunc": lambda x: x + np.sqrt(weight),
+        "element": lambda x: x * weight[1],
+        "number": lambda x: x * float(weight[1]),
+        "method": lambda x: x * weight.sum(),
+        "branch": lambda x: x if weight.sum() > 5 else -x,
+        "beside": lambda x: x * weight + np.where(weight > 2, weight, 0),
+    }
+    for name, function in functions.items():
+        traced = poot.trace(function)
+        for contents in (1.0, 9.0, 4.0):
+            weight[:] = contents
+            for _ in range(3):
+                assert close(traced(ones() * 10), function(ones() * 10)), name
+        weight = np.full(3, 16.0, np.float32)
+        assert close(traced(ones() * 10), function(ones() * 10)), name
+        weight = np.ones(3, np.float32)
+
+
+def test_properties_and_computed_names_are_followed() -> None:
+    class Config:
+        _gain = 2.0
+
+        @property
+        def gain(self) -> float:
+            return self._gain
+
+    config = Config()
+    by_property = poot.trace(lambda x: x * config.gain)
+    by_name = poot.trace(lambda x: x * getattr(config, "gain"))  # noqa: B009
+    assert same(by_property(ones()), ones() * 2)
+    assert same(by_name(ones()), ones() * 2)
+    config._gain = 5.0
+    assert same(by_property(ones()), ones() * 5)
+    assert same(by_name(ones()), ones() * 5)

@@ -1,0 +1,38 @@
+"""What `poot.ops` asks about devices: `device=`, `to_device`, `from_dlpack` and the namespace's inspection."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+import numpy as np
+
+from poot.api.array import DeviceArray
+from poot.api.creation import asarray
+from poot.api.devices import device as find_device
+from poot.api.devices import devices
+from poot.trace.array import Array
+from poot.trace.places import register_places
+
+
+class _Places:
+    def default(self) -> str:
+        return find_device().name
+
+    def names(self) -> list[str]:
+        return [report.name for report in devices() if report.available]
+
+    def scope(self, device: Any) -> AbstractContextManager[object]:
+        return find_device(device)
+
+    def move(self, array: Array, device: Any) -> Array:
+        return array.to_device(find_device(device).backend) if isinstance(array, DeviceArray) else array
+
+    def share(self, value: Any, device: Any, copy: bool | None) -> Array:
+        if isinstance(value, DeviceArray):
+            return asarray(value, device=device, copy=copy)
+        host = np.from_dlpack(value) if hasattr(value, "__dlpack__") else cast("Any", value)
+        return asarray(host, device=device, copy=copy)
+
+
+register_places(_Places())
