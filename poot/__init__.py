@@ -5,6 +5,7 @@ Decorate functions with `@poot.trace`, call them with arrays, and they run as co
 
 from poot import errors
 from poot.api import library
+from poot.api import places as places
 from poot.api.array import DeviceArray
 from poot.api.context import Context, KernelBuffer
 from poot.api.creation import asarray

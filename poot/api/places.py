@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class _Places:
     def share(self, value: Any, device: Any, copy: bool | None) -> Array:
         if isinstance(value, DeviceArray):
             return asarray(value, device=device, copy=copy)
-        host = np.from_dlpack(value) if hasattr(value, "__dlpack__") else cast("Any", value)
+        host = np.from_dlpack(value) if hasattr(value, "__dlpack__") else value
         return asarray(host, device=device, copy=copy)
 
 

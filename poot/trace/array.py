@@ -15,6 +15,7 @@ from typing_extensions import TypeIs, override
 
 from poot.dtypes import ArraySpec, DType, DTypeLike
 from poot.errors import ArgumentTypeError, ShapeError
+from poot.trace.places import Placed
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -37,7 +38,7 @@ Axis: TypeAlias = "int | Sequence[int] | None"
 NumpyArray: TypeAlias = np.ndarray[Any, Any]
 
 
-class Array:
+class Array(Placed):
     """An array of a static dtype and shape.
 
     `a + b`, `a @ b`, `a[i, 1:]`, `a == b` and the like work element by element as in NumPy, promote dtypes as

@@ -12,7 +12,6 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from poot.dtypes import bool_, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
-from poot.errors import FeatureError
 from poot.trace.ops import indexing as indexing
 from poot.trace.ops import linalg, nn, random
 from poot.trace.ops import numpy_protocol as numpy_protocol
@@ -148,6 +147,7 @@ from poot.trace.ops.manipulation import (
     transpose,
     unstack,
 )
+from poot.trace.ops.namespace import API_VERSION, REFUSED, array_namespace_info, from_dlpack, refuse
 from poot.trace.ops.ordering import (
     argmax,
     argmin,
@@ -190,13 +190,12 @@ mod = remainder
 power = pow
 true_divide = divide
 
-_DEPENDENT = "the shape of its result depends on values; use ops.where, ops.sort or a mask of fixed shape."
-_REFUSED = dict.fromkeys(
-    ("nonzero", "argwhere", "flatnonzero", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"),
-    _DEPENDENT,
-)
+__array_api_version__ = API_VERSION
+__array_namespace_info__ = array_namespace_info
 
 __all__ = [
+    "__array_api_version__",
+    "__array_namespace_info__",
     "abs",
     "absolute",
     "acos",
@@ -282,6 +281,7 @@ __all__ = [
     "floor",
     "floor_divide",
     "fmod",
+    "from_dlpack",
     "full",
     "full_like",
     "greater",
@@ -413,8 +413,8 @@ if not TYPE_CHECKING:  # type checkers report unknown names themselves
             for group in (linalg, nn, random)
             for key in group.__all__
         }
-        if name in _REFUSED:
-            raise FeatureError(feature=f"operation ops.{name}", remedy=_REFUSED[name])
+        if name in REFUSED:
+            raise refuse(f"ops.{name}", REFUSED[name])
         near = difflib.get_close_matches(name, known, n=1)
         remedy = f"did you mean `{known[near[0]]}`?" if near else "`dir(ops)` lists what there is."
-        raise FeatureError(feature=f"operation ops.{name}", remedy=remedy)
+        raise refuse(f"ops.{name}", remedy)

@@ -21,6 +21,7 @@ from poot.trace.dispatch import Operand, bind1, is_traced, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import one_axis, shape_argument, static_int
+from poot.trace.ops.namespace import moved, placed
 from poot.trace.ops.promotion import (
     broadcast,
     broadcast_shapes,
@@ -31,23 +32,38 @@ from poot.trace.ops.promotion import (
     literal,
     shape_of,
 )
+from poot.trace.places import places
 from poot.trace.source import user_location
 
 #: Arrays of static values up to this size are written into a graph as literals.
 _FEW = 16
 
 
-def asarray(obj: Any, /, dtype: DTypeLike = None, *, copy: bool | None = None) -> Array:
+def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of what `obj` holds: an array, a number, or nested sequences of numbers and arrays.
 
     NumPy arrays and their scalars keep their dtype; Python numbers give bool, i32 or f32 (OverflowArgumentError where
-    they do not fit).  ShapeError for ragged sequences.
+    they do not fit).  ShapeError for ragged sequences.  Outside traces, arrays of other libraries come through DLPack,
+    and copy=False shares their memory, or NumPy's; ArgumentError where that takes a copy.
     """
     wanted = None if dtype is None else dtype_argument(dtype)
-    if isinstance(obj, (list, tuple)):
-        return _from_sequence(_cast_type("Sequence[Any]", obj), wanted)
-    found = dtype_of(obj, "asarray") if wanted is None else wanted
-    return lift(_convert(obj, found))
+    foreign = _is_foreign(obj)
+    if copy is False and not (isinstance(obj, Array) and wanted in (None, obj.dtype)):
+        if not foreign or is_traced():
+            raise ArgumentError(what="asarray: copy", actual=False, expected="True or None", where=user_location())
+        return places().share(obj, device, False)
+    if foreign and not isinstance(obj, np.ndarray):
+        obj = np.from_dlpack(obj)
+    with placed(device):
+        if isinstance(obj, (list, tuple)):
+            return _from_sequence(_cast_type("Sequence[Any]", obj), wanted)
+        found = dtype_of(obj, "asarray") if wanted is None else wanted
+        return moved(lift(_convert(obj, found)), device)
+
+
+def _is_foreign(x: Any) -> bool:
+    """Whether x is an array of another library, NumPy included."""
+    return hasattr(x, "__dlpack__") and not isinstance(x, (Array, np.generic))
 
 
 def _convert(x: ArrayLike, dtype: DType) -> Operand:
@@ -128,61 +144,66 @@ def constant(values: NumpyArray) -> Array:
     return bind1("concat", ones, axis=0)
 
 
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True) -> Array:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: Any = None) -> Array:
     """The array in another dtype.
 
     Floats become integers by truncation, saturating, with NaN as 0; integers wrap; bool is whether the value is not 0;
     floats round to nearest even.
     """
-    return lift(_convert(x, dtype_argument(dtype)))
+    result = lift(_convert(x, dtype_argument(dtype)))
+    if device is None:
+        return result
+    with placed(device, result):
+        return moved(result, device)
 
 
 # --- one value --------------------------------------------------------------------------------------------------------
 
 
-def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
+def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of `fill_value` everywhere; a number or an array that broadcasts to `shape`."""
     found = dtype_of(fill_value, "fill_value") if dtype is None else dtype_argument(dtype)
     wanted = shape_argument(shape)
-    if shape_of(fill_value):
-        return manipulation.broadcast_to(astype(fill_value, found), wanted)
-    return lift(broadcast(_convert(fill_value, found), wanted))
+    with placed(device):
+        if shape_of(fill_value):
+            return moved(manipulation.broadcast_to(astype(fill_value, found), wanted), device)
+        return moved(lift(broadcast(_convert(fill_value, found), wanted)), device)
 
 
-def zeros(shape: int | Sequence[int], dtype: DTypeLike = f32) -> Array:
+def zeros(shape: int | Sequence[int], dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of zeros."""
-    return full(shape, 0, dtype=dtype)
+    return full(shape, 0, dtype=f32 if dtype is None else dtype, device=device)
 
 
-def ones(shape: int | Sequence[int], dtype: DTypeLike = f32) -> Array:
+def ones(shape: int | Sequence[int], dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of ones."""
-    return full(shape, 1, dtype=dtype)
+    return full(shape, 1, dtype=f32 if dtype is None else dtype, device=device)
 
 
-def empty(shape: int | Sequence[int], dtype: DTypeLike = f32) -> Array:
+def empty(shape: int | Sequence[int], dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array to be filled later; arrays do not change, so it is one of zeros."""
-    return full(shape, 0, dtype=dtype)
+    return full(shape, 0, dtype=f32 if dtype is None else dtype, device=device)
 
 
-def full_like(x: ArrayLike, /, fill_value: ArrayLike, dtype: DTypeLike = None) -> Array:
+def full_like(x: ArrayLike, /, fill_value: ArrayLike, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of `fill_value` with the shape and, by default, dtype of x."""
-    with joined(x, fill_value):
+    with joined(x, fill_value), placed(device, x):
         return full(shape_of(x), fill_value, dtype=dtype_of(x) if dtype is None else dtype)
 
 
-def zeros_like(x: ArrayLike, /, dtype: DTypeLike = None) -> Array:
+def zeros_like(x: ArrayLike, /, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of zeros with the shape and, by default, dtype of x."""
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: ArrayLike, /, dtype: DTypeLike = None) -> Array:
+def ones_like(x: ArrayLike, /, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of ones with the shape and, by default, dtype of x."""
-    return full_like(x, 1, dtype=dtype)
+    return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(x: ArrayLike, /, dtype: DTypeLike = None) -> Array:
+def empty_like(x: ArrayLike, /, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """An array of zeros with the shape and, by default, dtype of x."""
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
 # --- ranges -----------------------------------------------------------------------------------------------------------
@@ -194,7 +215,9 @@ def iota(shape: int | Sequence[int], axis: int, dtype: DType = i32) -> Array:
     return bind1("iota", (), dtype=dtype, shape=wanted, axis=one_axis(axis, len(wanted), "iota"))
 
 
-def arange(start: float, /, stop: float | None = None, step: float = 1, dtype: DTypeLike = None) -> Array:
+def arange(
+    start: float, /, stop: float | None = None, step: float = 1, dtype: DTypeLike = None, *, device: Any = None
+) -> Array:
     """start, start + step … below `stop` (above it for a negative step); one argument is `stop`, from 0.
 
     i32 for integers and f32 for floats, unless `dtype` says otherwise.  The arguments are static.
@@ -211,7 +234,8 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, dtype: D
     if found.is_integer and integers:
         for extreme in (first, first + (count - 1) * stride) if count else ():
             literal(extreme, found)
-    return _progression(int(count), first, stride, found)
+    with placed(device):
+        return _progression(int(count), first, stride, found)
 
 
 def _static_number(value: object, what: str) -> int | float:
@@ -246,7 +270,16 @@ def _wrapped(value: int, dtype: DType) -> int:
     return (value - low) % (1 << dtype.bits) + low
 
 
-def linspace(start: ArrayLike, stop: ArrayLike, /, num: int, dtype: DTypeLike = None, endpoint: bool = True) -> Array:
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    /,
+    num: int,
+    dtype: DTypeLike = None,
+    endpoint: bool = True,
+    *,
+    device: Any = None,
+) -> Array:
     """`num` evenly spaced numbers from start to stop along a new first axis; the last is stop itself, or one step less.
 
     start and stop may be arrays.
@@ -254,7 +287,7 @@ def linspace(start: ArrayLike, stop: ArrayLike, /, num: int, dtype: DTypeLike = 
     count = shape_argument(num, "linspace: num")[0]
     found = common_float(start, stop, what="linspace") if dtype is None else dtype_argument(dtype)
     wide = found if found in (f32, f64) else f32
-    with joined(start, stop):
+    with joined(start, stop), placed(device, start, stop):
         low, high = lift(cast(start, wide)), lift(cast(stop, wide))
         shape = broadcast_shapes([low.shape, high.shape], "linspace")
         place = iota((count, *shape), 0, i32)
@@ -265,10 +298,11 @@ def linspace(start: ArrayLike, stop: ArrayLike, /, num: int, dtype: DTypeLike = 
         return astype(along, found)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike = f32) -> Array:
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
     """A matrix of ones on the k-th diagonal and zeros elsewhere."""
     shape = shape_argument((n_rows, n_rows if n_cols is None else n_cols), "eye")
-    return astype(iota(shape, 0) + static_int(k, "eye: k") == iota(shape, 1), dtype)
+    with placed(device):
+        return astype(iota(shape, 0) + static_int(k, "eye: k") == iota(shape, 1), f32 if dtype is None else dtype)
 
 
 def tril(x: ArrayLike, /, k: int = 0) -> Array:

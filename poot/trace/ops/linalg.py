@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from poot.dtypes import DType, DTypeLike, bool_, f32, i32, u32
 from poot.errors import ArgumentError, DTypeError, ShapeError
@@ -17,6 +18,7 @@ from poot.trace.ops import elementwise, manipulation, reductions
 from poot.trace.ops.axes import many_axes, static_ints
 from poot.trace.ops.manipulation import matrix_transpose as matrix_transpose
 from poot.trace.ops.maps import narrowed, widened
+from poot.trace.ops.namespace import REFUSED_LINALG, refuse
 from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_dtype, dtype_argument, shape_of, strong
 from poot.trace.source import user_location
 
@@ -247,3 +249,11 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     flat = manipulation.reshape(array, (*lead, rows * columns))
     last = first + (columns + 1) * (count - 1) + 1
     return manipulation.cut_axis(flat, flat.ndim - 1, first, last, columns + 1) if count else flat[..., :0]
+
+
+if not TYPE_CHECKING:  # type checkers report unknown names themselves
+
+    def __getattr__(name: str) -> Any:
+        if name in REFUSED_LINALG:
+            raise refuse(f"ops.linalg.{name}", REFUSED_LINALG[name])
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

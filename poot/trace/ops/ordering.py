@@ -59,11 +59,15 @@ def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Array, Array]:
     return manipulation.moveaxis(values, -1, place), manipulation.moveaxis(positions, -1, place)
 
 
-def searchsorted(x1: ArrayLike, x2: ArrayLike, /, *, side: Choice["left", "right"] = "left") -> Array:
+def searchsorted(
+    x1: ArrayLike, x2: ArrayLike, /, *, side: Choice["left", "right"] = "left", sorter: ArrayLike | None = None
+) -> Array:
     """Where each element of x2 would stand in the ascending x1, [n]: before its equals, or after them (i32).
 
-    A binary search of log2(n) steps.
+    `sorter` holds the positions that bring x1 into ascending order.  A binary search of log2(n) steps.
     """
+    if sorter is not None:
+        x1 = indexing.take(x1, sorter)
     if side not in ("left", "right"):
         raise ArgumentError(what="searchsorted: side", actual=side, expected='"left" or "right"', where=user_location())
     if len(shape_of(x1)) != 1:
@@ -176,10 +180,22 @@ def _standard(primitive: str, x: ArrayLike, axis: int | None, dtype: DTypeLike, 
         return manipulation.concat([first, result], axis=place)
 
 
-def diff(x: ArrayLike, /, *, axis: int = -1, n: int = 1) -> Array:
-    """The differences of neighbours along an axis, taken n times."""
-    result = lift(strong(x))
-    place = one_axis(axis, result.ndim, "diff")
+def diff(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
+    """The differences of neighbours along an axis, taken n times; `prepend` and `append` are joined to x first."""
+    with joined(x, *(part for part in (prepend, append) if part is not None)):
+        result = lift(strong(x))
+        place = one_axis(axis, result.ndim, "diff")
+        parts = [prepend, result, append]
+        if prepend is not None or append is not None:
+            result = manipulation.concat([part for part in parts if part is not None], axis=place)
     for _ in range(static_int(n, "diff: n")):
         extent = result.shape[place]
         later = manipulation.cut_axis(result, place, min(1, extent), extent)

@@ -1,0 +1,120 @@
+"""What the array API asks of a namespace as a whole: its inspection, `from_dlpack`, and names that it does not have."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final
+
+import numpy as np
+
+from poot.dtypes import BY_NAME, DType, f32, i32
+from poot.errors import ArgumentError, DeviceError, FeatureError
+from poot.trace.array import Array
+from poot.trace.dispatch import is_traced, lift
+from poot.trace.ops.inspection import isdtype
+from poot.trace.places import TRACED, places
+from poot.trace.source import user_location
+
+API_VERSION: Final = "2024.12"
+
+_DEPENDENT = "the shape of its result depends on values; use ops.where, ops.sort or a mask of fixed shape."
+_COMPLEX = "there are no complex numbers; keep the real and imaginary parts as two arrays."
+_FFT = "there are no complex numbers; numpy.fft takes arrays read back with np.asarray(x)."
+_SOLVER = "there are no matrix decompositions; numpy.linalg takes arrays read back with np.asarray(x)."
+
+REFUSED: Final[dict[str, str]] = {
+    **dict.fromkeys(("nonzero", "argwhere", "flatnonzero", "unique"), _DEPENDENT),
+    **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _DEPENDENT),
+    **dict.fromkeys(("complex64", "complex128", "conj", "imag", "real"), _COMPLEX),
+    "fft": _FFT,
+}
+"""Names of the standard, and of NumPy, that `ops` does not have, with what to do instead."""
+
+REFUSED_LINALG: Final[dict[str, str]] = dict.fromkeys(
+    (
+        "cholesky", "cross", "det", "eigh", "eigvalsh", "inv", "matrix_power", "matrix_rank", "pinv", "qr", "slogdet",
+        "solve", "svd", "svdvals",
+    ),
+    _SOLVER,
+)  # fmt: skip
+"""The same for `ops.linalg`."""
+
+
+def refuse(name: str, remedy: str) -> FeatureError:
+    """The error for a name that a namespace does not have."""
+    return FeatureError(feature=f"operation {name}", remedy=remedy)
+
+
+def placed(device: Any, *like: object) -> AbstractContextManager[object]:
+    """A block whose new arrays go to `device`, or where the first of `like` lives.
+
+    Inside a trace there is nothing to choose: DeviceError for a device other than that of the trace's values.
+    """
+    if is_traced(*like):
+        if device is None or device == TRACED:
+            return nullcontext()
+        raise DeviceError(
+            device=device,
+            message="the device of an array cannot be chosen inside a traced function",
+            where=user_location(),
+            remedy="pass device= to poot.trace, or enter `with poot.device(…)` around the call.",
+        )
+    if device is None:
+        device = next((x.device for x in like if isinstance(x, Array)), None)
+    return nullcontext() if device is None or device == TRACED else places().scope(device)
+
+
+def moved(array: Array, device: Any) -> Array:
+    """The array on `device`, which a value of a trace is on already (`placed` has checked it)."""
+    return array if device is None or is_traced(array) else places().move(array, device)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of another library's elements, through DLPack.
+
+    They are shared where the device can, unless `copy` is True; ArgumentError for copy=False where it cannot.  An
+    array of poot that is on the device already is itself.
+    """
+    if is_traced(x):
+        with placed(device, x):
+            return lift(x if isinstance(x, Array) else np.from_dlpack(x))
+    if copy is not None or isinstance(x, Array):
+        return places().share(x, device, copy)
+    try:
+        return places().share(x, device, False)
+    except ArgumentError:
+        return places().share(x, device, True)
+
+
+class NamespaceInfo:
+    """What `__array_namespace_info__()` gives: capabilities, devices and dtypes."""
+
+    __slots__ = ()
+
+    def capabilities(self) -> dict[str, Any]:
+        """What depends on values is not there; there is no limit to the number of axes."""
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": None}
+
+    def default_device(self) -> str:
+        """The name of the device where new arrays go."""
+        return places().default()
+
+    def devices(self) -> list[str]:
+        """The names of the devices that open on this machine."""
+        return places().names()
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """The dtypes that Python numbers and positions take, on every device."""
+        return {"real floating": f32, "integral": i32, "indexing": i32}
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The standard's dtypes, of a kind as `isdtype` names it; a device may lack those of 64 bits."""
+        found = {
+            np.dtype(dtype.dtype).name: dtype for dtype in BY_NAME.values() if dtype.bits != 16 or not dtype.is_float
+        }
+        return {name: dtype for name, dtype in found.items() if kind is None or isdtype(dtype, kind)}
+
+
+def array_namespace_info() -> NamespaceInfo:
+    """The namespace's inspection."""
+    return NamespaceInfo()
