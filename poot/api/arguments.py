@@ -88,7 +88,10 @@ class Signature:
         """Arguments by parameter name, without defaults; TypeError as Python gives it."""
         if not kwargs and not self._variadic and len(args) == len(self._order):
             return dict(zip(self._order, args, strict=True))
-        return dict(self.signature.bind(*args, **kwargs).arguments)
+        try:
+            return dict(self.signature.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise TypeError(f"{self.name}() {error}") from None
 
     def call(self, function: Callable[..., Any], values: dict[str, Any]) -> Any:
         """Call the function with arguments by parameter name."""
@@ -114,7 +117,7 @@ class Signature:
             value = value.materialise(value.dtype)
         if isinstance(value, Array):
             return Leaf(path, "array", value, value.spec)
-        if isinstance(value, np.ma.MaskedArray):
+        if isinstance(value, (np.ma.MaskedArray, np.matrix)):
             return self._foreign(path, cast("object", value))
         if isinstance(value, np.ndarray):
             return self._array(path, cast("np.ndarray[Any, Any]", value))
@@ -133,14 +136,19 @@ class Signature:
         return self._foreign(path, value)
 
     def _array(self, path: str, array: np.ndarray[Any, Any]) -> Leaf:
-        spec = ArraySpec(as_dtype(array.dtype, f"argument {path!r} of {self.name}"), array.shape)
-        return Leaf(path, "array", array, spec)
+        try:
+            dtype = as_dtype(array.dtype, f"argument {path!r} of {self.name}")
+        except PootError as error:
+            raise error.at(user_location()) from None
+        return Leaf(path, "array", array, ArraySpec(dtype, array.shape))
 
     def _foreign(self, path: str, value: Any) -> Leaf:
         """Arrays of other libraries, through DLPack or the array interface."""
         remedy = 'pass arrays, or make it static: @poot.trace(static_argnames=("{root}",)).'
         if isinstance(value, np.ma.MaskedArray):
             remedy = "pass value.filled(…), or its data and its mask as two arrays."
+        elif isinstance(value, np.matrix):
+            remedy = "pass np.asarray(value): poot's operators work by element, and a matrix's do not."
         elif not callable(value) or hasattr(value, "__dlpack__"):
             array = foreign_array(value)
             if array is not None:

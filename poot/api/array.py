@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from typing_extensions import override
@@ -13,9 +13,10 @@ from poot.api.checks import Check, joined
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
-from poot.errors import DeviceError, EngineError
+from poot.errors import ArrayMutationError, DeviceError, EngineError
 from poot.trace.array import Array, NumpyArray
 from poot.trace.places import no_stream
+from poot.trace.source import user_location
 
 _SHOWN = 1000  # repr fetches the whole array up to this many elements, and only its corners above
 _EDGE = 3
@@ -170,6 +171,9 @@ class DeviceArray(Array):
             raise BufferError(f"an array on {self.device} is not exported to DLPack device {dl_device}")
         array = self.numpy().copy() if copy else self.numpy()
         return array.__dlpack__() if max_version is None else array.__dlpack__(max_version=max_version)
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        raise ArrayMutationError(what=f"an array {self._spec}", where=user_location())
 
     # --- copies and text ---
 

@@ -5,8 +5,10 @@ A call site that keeps missing warns once, naming the argument that changes.
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from types import FrameType
@@ -38,6 +40,7 @@ class CallCache(Generic[T]):
         self.hits = 0
         self.misses = 0
         self._lock = threading.Lock()
+        _caches.add(self)
         self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._pending: dict[Hashable, tuple[Pending, int]] = {}
 
@@ -94,6 +97,23 @@ class CallCache(Generic[T]):
         with self._lock:
             self._values.clear()
 
+    def forget_threads(self) -> None:
+        """In a forked child: whoever held the lock or was making a value is not here."""
+        self._lock = threading.Lock()
+        self._pending.clear()
+
+
+_caches: weakref.WeakSet[CallCache[Any]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in list(_caches):
+        cache.forget_threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 
 class MissWatch:
     """Counts misses by call site and device, and says once which argument keeps changing."""
@@ -101,6 +121,11 @@ class MissWatch:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sites: OrderedDict[Hashable, list[Mapping[str, Any]]] = OrderedDict()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget_threads)
+
+    def _forget_threads(self) -> None:
+        self._lock = threading.Lock()
 
     def miss(self, function: str, token: int, device: str, parts: Mapping[str, Any]) -> None:
         """Record a miss of `function`, whose code has this token, on a device; `parts` are its key by name."""

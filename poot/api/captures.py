@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import enum
 import functools
+import os
 import struct
 import sys
 import sysconfig
+import threading
 import types
 import weakref
 from collections import OrderedDict, deque
@@ -104,8 +106,11 @@ def capture(
 
 #: Names by code object; the code is kept so that its id stays its own.
 _names: OrderedDict[int, tuple[types.CodeType, frozenset[str], tuple[str, ...]]] = OrderedDict()
-_tokens: dict[types.CodeType, int] = {}
-_KEPT = 4096
+_tokens: OrderedDict[types.CodeType, int] = OrderedDict()
+_lock = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_KEPT = 1024
 
 
 def _code_names(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...]]:
@@ -133,12 +138,15 @@ def code_names(code: types.CodeType) -> tuple[str, ...]:
 
 def code_token(code: types.CodeType) -> int:
     """A number that equal code objects share: an identical function made anew has the same."""
-    token = _tokens.get(code)
-    if token is None:
-        if len(_tokens) > _KEPT:
-            _tokens.clear()
-        token = _tokens[code] = next(_counter)
-    return token
+    with _lock:
+        token = _tokens.get(code)
+        if token is None:
+            token = _tokens[code] = next(_counter)
+            if len(_tokens) > _KEPT:
+                _tokens.popitem(last=False)
+        else:
+            _tokens.move_to_end(code)
+        return token
 
 
 _counter = iter(range(1 << 62))

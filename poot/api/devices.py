@@ -18,7 +18,7 @@ from typing import Any
 from typing_extensions import override
 
 from poot.backends.device import DeviceBackend, backend_names, describe_devices, open_device
-from poot.errors import DeviceError, DeviceMismatchError, DeviceUnavailableError
+from poot.errors import ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
 from poot.target import Language, Target
 from poot.trace.dispatch import active
 from poot.trace.source import user_location
@@ -100,6 +100,8 @@ def device(name: str | Device | None = None, *, language: Language | None = None
     `language` chooses among those of the device: `device("cuda", language="ptx")` compiles to PTX, not through Triton.
     DeviceUnavailableError says why there is none.
     """
+    if name is not None and not isinstance(name, (str, Device)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(what="device", actual=type(name).__name__, expected='a name such as "cpu" or "cuda:1"')
     if isinstance(name, Device) and language is None:
         return name
     backend = default() if name is None else name.backend if isinstance(name, Device) else open_device(name)

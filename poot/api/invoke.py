@@ -16,8 +16,10 @@ from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.executable import Call
 from poot.dtypes import ArraySpec, DType
+from poot.errors import OverflowArgumentError
 from poot.plan.program import Program
-from poot.trace.literals import literal
+from poot.trace.ops.promotion import literal
+from poot.trace.source import user_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,17 @@ def host_value(source: Source, arguments: Arguments, captures: Captures) -> Any:
             return arguments.leaves[source.index].value
         case "weak":
             assert source.dtype is not None
-            return weak_value(arguments.leaves[source.index].value, source.dtype)
+            return weak_value(arguments.leaves[source.index].path, arguments.leaves[source.index].value, source.dtype)
         case "capture":
             return captures.arrays[source.index]
         case "frozen":
             return source.array
 
 
-def weak_value(number: int | float, dtype: DType) -> np.ndarray[Any, Any]:
-    """A Python number at the dtype it met; OverflowArgumentError where it does not fit."""
-    return np.asarray(literal(number, dtype).value, dtype.dtype)
+def weak_value(name: str, number: int | float, dtype: DType) -> np.ndarray[Any, Any]:
+    """A Python number, argument `name`, at the dtype it met; OverflowArgumentError where it does not fit."""
+    try:
+        return np.asarray(literal(number, dtype).value, dtype.dtype)
+    except OverflowArgumentError as error:
+        fields = {**error.fields, "value": f"argument {name!r} is {number}, which"}
+        raise OverflowArgumentError(where=user_location(), **fields) from None

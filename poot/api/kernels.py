@@ -17,6 +17,7 @@ from poot.api.kernel_plan import Grid, Specialisations, grid, plan
 from poot.api.kernel_run import BufferedRun, InPlaceRun, check_homes, check_writeable, layouts, wiring
 from poot.api.kernel_sources import BACKENDS, source
 from poot.api.kernel_traced import call_traced, is_functional
+from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.dtypes import DType, as_dtype
@@ -40,6 +41,7 @@ class Kernel:
     def __init__(self, made: Definition) -> None:
         functools.update_wrapper(cast("Any", self), made.function)
         self.__poot_function__: Callable[..., Any] = made.function
+        follow_reloads(Kernel)
         self._specialisations = Specialisations(made)
         self._runs: dict[object, InPlaceRun | BufferedRun] = {}
         items = made.parameters.items

@@ -175,9 +175,15 @@ class Recorder:
         else:
             self.builder.own(spec.nbytes)
             self.frozen.append(f"an array {spec} that no name in the code leads to")
-            tracer = self._variable("array", spec, Source("frozen", array=array))
+            tracer = self._frozen(spec, array)
         self._hidden[id(array)] = array, tracer
         return tracer
+
+    def _frozen(self, spec: ArraySpec, array: Any) -> Tracer:
+        """A constant of the graph, which whoever runs the graph by hand binds like a weight."""
+        name = self._name("array")
+        self.sources[name] = Source("frozen", array=array)
+        return self.builder.constant(name, spec)
 
     # --- outputs ---
 

@@ -22,6 +22,7 @@ from poot.api.fast import FastCall, call_key
 from poot.api.invoke import Compiled, host_value
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
+from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
@@ -80,6 +81,7 @@ class Traced(Generic[R_co]):
         self._owner: object = None
         self._shared = _Shared()
         self._fast: dict[Hashable, FastCall] = {}
+        follow_reloads(Traced)
 
     def __get__(self, instance: object, kind: type | None = None) -> Traced[R_co]:
         if instance is None:

@@ -8,7 +8,9 @@ their inputs, outputs and arena at each call, the latter fix every buffer.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -17,8 +19,9 @@ import numpy as np
 
 from poot.backends.device import Buffer, BufferView, CopySpec, DeviceBackend, LaunchSpec, Loaded, Recording
 from poot.backends.faults import FaultCheck, may_fault
-from poot.backends.toolchain import compile_kernel
-from poot.kernel.ir import FAULT_WORDS
+from poot.backends.toolchain import CompiledKernel, compile_kernel
+from poot.errors import LimitError
+from poot.kernel.ir import FAULT_WORDS, Kernel
 from poot.plan.program import Branch, Copy, Launch, Loop, Program, Role, Slot, Step
 
 
@@ -66,16 +69,13 @@ class Positions:
 
 
 class Executable:
-    """A program loaded on a device.
-
-    `counters` are told of every recording made and replayed: {"records": …, "replays": …}.
-    """
+    """A program loaded on a device: its kernels, and where each slot stands in a table of views."""
 
     def __init__(self, program: Program, device: DeviceBackend) -> None:
         self.program = program
         self.device = device
         self.kernels: tuple[Loaded, ...] = tuple(
-            device.load(compile_kernel(kernel, device.target, contract=program.contract)) for kernel in program.kernels
+            device.load(_compiled(kernel, program, device)) for kernel in program.kernels
         )
         self.may_fault = may_fault(loaded.compiled for loaded in self.kernels)
         slots = program.storage.slots
@@ -84,6 +84,7 @@ class Executable:
             if slot.role != "scratch":
                 self.positions.bound[index] = len(self.positions.bound)
         self.lock = threading.RLock()
+        _executables.add(self)
 
     def bound_slots(self) -> tuple[Slot, ...]:
         """The slots that a run binds, in the order of their positions."""
@@ -96,6 +97,27 @@ class Executable:
         if plan.role == "scratch":
             return self.positions.arena, plan.offset + offset
         return self.positions.bound[slot], offset
+
+
+def _compiled(kernel: Kernel, program: Program, device: DeviceBackend) -> CompiledKernel:
+    """A kernel of a program, within the program's limit of artifact bytes."""
+    compiled = compile_kernel(kernel, device.target, contract=program.contract)
+    size = len(compiled.artifact) if isinstance(compiled.artifact, (bytes, str)) else 0
+    if size > program.max_artifact_bytes:
+        raise LimitError(resource="max_artifact_bytes", attempted=size, limit=program.max_artifact_bytes)
+    return compiled
+
+
+_executables: weakref.WeakSet[Executable] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for executable in list(_executables):
+        executable.lock = threading.RLock()  # whichever thread held it is not in the child
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Run:
@@ -241,7 +263,7 @@ class AddressCall:
     def __init__(self, call: Call, device: AddressDevice, recording: Recording) -> None:
         self._device = device
         self._recording = recording
-        self._lock = call.executable.lock
+        self._executable = call.executable
         self._arguments = call.arguments
         self._outputs = tuple(zip(call.outputs, call.sizes, strict=True))
         self._arena = call.executable.program.storage.arena_bytes
@@ -272,7 +294,7 @@ class AddressCall:
             if self._arena:
                 arena = device.allocate(self._arena)
                 addresses[-2] = arena.address
-            with self._lock:
+            with self._executable.lock:
                 device.replay_addresses(self._recording, addresses)
         except BaseException:
             for buffer in made:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poot.errors import Unsupported
+from poot.errors import ArgumentTypeError, Unsupported
 from poot.plan.assemble import Assembly, Block
 from poot.plan.limits import CompileOptions
 from poot.plan.lower import Lowering
@@ -25,6 +25,9 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
     Raises LimitError past a limit of `options.limits`, Unsupported where the target cannot run an equation, and
     CompileError where a rule is wrong; each names the equation and the user's line.
     """
+    if not isinstance(target, Target):  # pyright: ignore[reportUnnecessaryIsInstance]
+        remedy = "pass poot.device(…).target, or Target.parse(name)."
+        raise ArgumentTypeError(what="compile: target", actual=repr(target), expected="a Target", remedy=remedy)
     options = options or CompileOptions()
     options.limits.check_graph(graph)
     planned = graph
@@ -57,6 +60,7 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
         _numerics(planned, options),
         options.numerics == "fused",
         tuple(records),
+        options.limits.max_artifact_bytes,
     )
 
 

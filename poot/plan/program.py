@@ -176,6 +176,7 @@ class Program:
     numerics: Numerics
     contract: bool
     passes: tuple[PassRecord, ...] = ()
+    max_artifact_bytes: int = 512 << 20
 
     @property
     def launches(self) -> tuple[Launch, ...]:

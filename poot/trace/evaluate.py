@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from poot.dtypes import DType, as_dtype
-from poot.errors import ArgumentError, DTypeError, EvaluateError, PootError, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, EvaluateError, PootError, ShapeError
 from poot.trace.graph import Atom, Equation, Graph, Literal, Variable
 from poot.trace.primitives import OracleCall, lookup
 from poot.trace.rounding import round_once
@@ -51,6 +51,8 @@ def evaluate(graph: Graph, bindings: Mapping[int | str, Any], options: EvalOptio
     Raises EvaluateError for missing, unknown or doubly bound variables, DTypeError and ShapeError for an array that
     does not have exactly the declared dtype and shape, and IndexFault where an equation indexes out of range.
     """
+    if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(what="evaluate: graph", actual=type(graph).__name__, expected="a Graph")
     options = options or EvalOptions()
     bound = bind(graph, bindings)
     environment = _run(graph, bound, options.observer, keep=options.keep_environment)

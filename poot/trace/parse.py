@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from poot.dtypes import BY_NAME, ArraySpec, DType
-from poot.errors import GraphSyntaxError, PootError
+from poot.errors import ArgumentTypeError, GraphSyntaxError, PootError
 from poot.trace.check import check_graph
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, ParamValue, Tree, Value, Variable
 
@@ -38,6 +38,8 @@ def is_plain_name(name: str) -> bool:
 
 def parse_graph(text: str) -> Graph:
     """The graph that `format_graph` wrote; GraphSyntaxError names the line, GraphError what does not check."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(what="parse_graph: text", actual=type(text).__name__, expected="a str")
     parser = _Parser(text)
     graph = parser.graph()
     if parser.token.kind != "end":
