@@ -224,6 +224,13 @@ class TracerMutationError(TraceError):
     default_remedy = "write `x = x.at[i].set(v)`."
 
 
+class ArrayMutationError(PootError, TypeError):
+    """`x[i] = v` on a concrete array."""
+
+    template = "{what} cannot be changed in place"
+    default_remedy = "write `x = x.at[i].set(v)`, or let a kernel write to it."
+
+
 class EscapedTracerError(TraceError):
     """A tracer used after its trace has ended."""
 

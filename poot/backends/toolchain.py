@@ -7,6 +7,7 @@ threads that ask for the same kernel wait for it, and no lock is held across dif
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -70,7 +71,7 @@ def register_language(name: Language, compiler: LanguageCompiler) -> None:
 
 # --- one compile per key --------------------------------------------------------------------------------------------
 
-_KEPT = 4096
+_KEPT = 1024
 
 
 class _Pending:
@@ -90,8 +91,15 @@ class _Memory:
         self.pending: dict[tuple[str, str, bool], _Pending] = {}
         self.compiles = 0
 
+    def forget_threads(self) -> None:
+        """In a forked child: whoever held the lock or was compiling is not here."""
+        self.lock = threading.Lock()
+        self.pending.clear()
+
 
 _memory = _Memory()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_memory.forget_threads)
 
 
 def clear_memory() -> None:

@@ -14,7 +14,7 @@ from poot.errors import SourceLocation
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # np.sum(x) on a tracer passes through NumPy's Python code, which is no more the user's than poot's own.
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-_LIMIT = 1 << 12
+_LIMIT = 1 << 10
 
 _internal_files: dict[str, bool] = {}
 # Keyed by the code object's identity, since hashing one hashes its whole body; the entry keeps the object alive.
