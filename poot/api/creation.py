@@ -14,11 +14,12 @@ from poot.api.devices import Device, choose
 from poot.api.precision import Precision
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer
-from poot.dtypes import ArraySpec, DTypeLike, as_dtype, bool_, f32, i32
-from poot.errors import ArgumentError, ArgumentTypeError
+from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, f32, i32
+from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
 from poot.trace import ops
 from poot.trace.array import Array
 from poot.trace.dispatch import active
+from poot.trace.source import user_location
 
 
 def asarray(
@@ -40,7 +41,7 @@ def asarray(
         if wanted is not None and moved.dtype is not wanted:
             return ops.astype(moved, wanted)
         return upload(moved.numpy(), backend) if copy and moved is value else moved
-    array = _host(value)
+    array = _host(value, wanted)
     if wanted is not None and as_dtype(array.dtype) is not wanted:
         if copy is False:
             raise ArgumentError(what="copy", actual=False, expected="True or None where the dtype changes")
@@ -68,7 +69,10 @@ class _Shared(Memory):
         """The host array goes with its last reference."""
 
 
-def _host(value: Any) -> np.ndarray[Any, Any]:
+def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        remedy = "pass value.filled(…), or its data and its mask as two arrays."
+        raise ArgumentTypeError(what="asarray", actual="MaskedArray", expected="an array without a mask", remedy=remedy)
     if isinstance(value, (np.ndarray, np.generic, Array)):
         return np.asarray(cast("Any", value))
     found = foreign_array(value)
@@ -78,18 +82,29 @@ def _host(value: Any) -> np.ndarray[Any, Any]:
         array = np.asarray(value)
     except ValueError as error:
         raise ArgumentError(what="asarray", actual=value, expected=f"lists of equal lengths ({error})") from None
-    if array.dtype.kind == "f":
-        return array.astype(f32.dtype)
-    if array.dtype.kind == "i" and _in_range(array):
-        return array.astype(i32.dtype)
-    if array.dtype.kind == "b":
-        return array.astype(bool_.dtype)
-    if array.dtype.kind == "i":
-        raise ArgumentError(
-            what="asarray", actual=value, expected="integers that fit i32", remedy='pass dtype="i64" or an ndarray.'
-        )
-    raise ArgumentTypeError(what="asarray", actual=type(value).__name__, expected="an array or numbers")
+    kind = array.dtype.kind
+    if kind == "O" and all(isinstance(item, int) for item in array.flat):
+        kind = "i"  # integers past 64 bits
+    if kind not in "fiub":
+        raise ArgumentTypeError(what="asarray", actual=type(value).__name__, expected="an array or numbers")
+    natural = {"f": f32, "i": i32, "u": i32, "b": bool_}[kind]
+    return _numbers(array, natural if wanted is None else wanted, given=wanted is not None)
 
 
-def _in_range(array: np.ndarray[Any, Any]) -> bool:
-    return not array.size or (int(array.min()) >= i32.min and int(array.max()) <= i32.max)
+def _numbers(array: np.ndarray[Any, Any], dtype: DType, *, given: bool) -> np.ndarray[Any, Any]:
+    """Python numbers at a dtype; OverflowArgumentError for the first that it cannot hold."""
+    if dtype is bool_:
+        return array.astype(bool)
+    wrong: Any = np.zeros(array.shape, bool)
+    with np.errstate(all="ignore"):
+        if dtype.is_integer:
+            wrong = ~((array >= dtype.min) & (array <= dtype.max))
+        elif array.dtype.kind == "f":
+            wrong = np.isinf(array.astype(dtype.dtype).astype(np.float64)) & np.isfinite(array)
+        if np.any(wrong):
+            first = array[np.asarray(wrong, bool)].flat[0]
+            remedy = None if given else "pass a wider dtype, such as dtype=poot.i64 or poot.f64."
+            raise OverflowArgumentError(
+                value=first, dtype=dtype, low=dtype.min, high=dtype.max, where=user_location(), remedy=remedy
+            )
+        return array.astype(dtype.dtype)

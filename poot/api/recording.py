@@ -238,7 +238,7 @@ class Recorder:
         if isinstance(leaf, (bool, int, float, np.generic)):
             return cast("Any", leaf)
         raise CaptureError(
-            what=f"output {path or 'of'} {self.signature.name}".replace(" of ", " of "),
+            what=f"output {path} of {self.signature.name}" if path else f"output of {self.signature.name}",
             message=f"a {type(leaf).__name__} is no array",
             where=user_location(),
             remedy="return pytrees of arrays and numbers only.",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import DTypeError, ShapeError
+from poot.errors import ArgumentTypeError, DTypeError, ShapeError
 
 
 def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
@@ -15,6 +15,9 @@ def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
 
     UnsupportedDTypeError, DTypeError or ShapeError name `what`; nothing is narrowed, widened or broadcast.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        remedy = "pass value.filled(…), or its data and its mask as two arrays."
+        raise ArgumentTypeError(what=what, actual="MaskedArray", expected="an array without a mask", remedy=remedy)
     array = np.asarray(value)
     dtype = as_dtype(array.dtype, what)
     if dtype is not spec.dtype:

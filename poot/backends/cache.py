@@ -13,6 +13,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from poot.errors import ArgumentError
+
 _MAGIC = b"poot-artifact-1\n"
 _DIGEST = 32
 _CAP = 512 << 20
@@ -67,6 +69,7 @@ def store(key: str, body: bytes) -> None:
     folder = directory()
     if folder is None:
         return
+    cap_bytes()  # a setting that makes no sense is told before it is needed
     path = folder / key[:2] / key
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,9 +89,17 @@ def store(key: str, body: bytes) -> None:
         trim(folder)
 
 
+def cap_bytes() -> int:
+    """What POOT_DISK_CACHE_BYTES says, or the default; ArgumentError for what is no number of bytes."""
+    text = os.environ.get("POOT_DISK_CACHE_BYTES", "").strip()
+    if text and not (text.isascii() and text.isdigit()):
+        raise ArgumentError(what="POOT_DISK_CACHE_BYTES", actual=text, expected="a number of bytes, 0 or more")
+    return int(text) if text else _CAP
+
+
 def trim(folder: Path) -> None:
     """Delete the artifacts that were used longest ago until the directory is below nine tenths of its cap."""
-    cap = int(os.environ.get("POOT_DISK_CACHE_BYTES", _CAP))
+    cap = cap_bytes()
     entries: list[tuple[float, int, Path]] = []
     for path in folder.glob("??/*"):
         with contextlib.suppress(OSError):

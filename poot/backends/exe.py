@@ -13,7 +13,7 @@ from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView
 from poot.backends.executable import Executable, Run
 from poot.dtypes import ArraySpec
-from poot.errors import EngineError, EvaluateError
+from poot.errors import ArgumentTypeError, EngineError, EvaluateError
 from poot.plan.program import Program
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class StepInputs:
 
     def push(self, name: str, array: Any) -> StepInputs:
         """Add one input; EvaluateError if it was pushed before.  Returns itself, so that calls chain."""
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(what="push: name", actual=type(name).__name__, expected="a str")
         if name in self._arrays:
             raise EvaluateError(what=f"input {name!r}", message="pushed twice", remedy="push each input once a step.")
         self._arrays[name] = array
@@ -142,8 +144,8 @@ class StepResult:
     def read(self, borrow: bool = False) -> Any:
         """The output pytree in NumPy.
 
-        Copies, unless `borrow` asks for read-only views of device memory where the host can address it; those change
-        with the entry's next step.  EngineError if a later step has already overwritten the result.
+        Copies, unless `borrow` asks for read-only arrays: views of device memory where the host can address it, which
+        change with the entry's next step.  EngineError if a later step has already overwritten the result.
         """
         entry = self._entry
         with entry.exe.lock:
@@ -173,4 +175,5 @@ class StepResult:
                 return array
         out = np.empty(spec.shape, spec.dtype.dtype)
         device.read(view, out)
+        out.flags.writeable = not borrow
         return out

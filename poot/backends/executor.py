@@ -28,7 +28,7 @@ from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
 from poot.backends.weights import WeightMap, WeightStore
 from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import EngineError, EvaluateError, WeightError
+from poot.errors import ArgumentTypeError, EngineError, EvaluateError, WeightError
 from poot.kernel.ir import FAULT_WORDS
 from poot.plan.program import Program
 
@@ -55,6 +55,10 @@ class Engine:
 
     def __init__(self, device: DeviceBackend | HasBackend) -> None:
         self.device = cast("DeviceBackend", getattr(device, "backend", device))
+        if not hasattr(self.device, "replay"):
+            raise ArgumentTypeError(
+                what="Engine", actual=repr(device), expected="a device", remedy='pass poot.device("cpu").'
+            )
         self.stats = EngineStats()
         self._exes: set[Exe] = set()
         self._numbers = itertools.count(1)
@@ -78,6 +82,8 @@ class Engine:
 
     def load_weights(self, store: WeightStore, weight_map: WeightMap | None = None) -> Exe:
         """Upload every array of the map (all of the store, if none is given) once."""
+        if not isinstance(store, WeightStore):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(what="load_weights", actual=type(store).__name__, expected="a WeightStore")
         arrays = (weight_map or WeightMap.identity(store)).resolve(store)
         with contextlib.ExitStack() as failed:
             weights: dict[str, tuple[Buffer, ArraySpec]] = {}
@@ -97,7 +103,10 @@ class Engine:
         WeightError for a constant that the exe has no weight for, or one of another dtype or shape; EngineError for a
         state that another entry declared differently, or a program made for another target.
         """
-        program = staged if isinstance(staged, Program) else staged.program
+        program = getattr(staged, "program", staged)
+        if not isinstance(program, Program):
+            expected = "what compile or compile_staged returns"
+            raise ArgumentTypeError(what="add_entry", actual=type(staged).__name__, expected=expected)
         with exe.lock:
             self._require_mine(exe)
             if program.target != self.device.target:
@@ -195,6 +204,11 @@ class Engine:
         The first step records, later ones replay.  `sync` is called before the launch.  A fault raises here, and state
         keeps the values that it had before the step.
         """
+        if inputs is not None and not isinstance(inputs, StepInputs):  # pyright: ignore[reportUnnecessaryIsInstance]
+            remedy = 'write StepInputs().push("name", array).'
+            raise ArgumentTypeError(
+                what="step: inputs", actual=type(inputs).__name__, expected="StepInputs", remedy=remedy
+            )
         with exe.lock:
             self._require_mine(exe)
             self._require_active(entry)

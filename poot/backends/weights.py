@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import WeightError
+from poot.errors import ArgumentTypeError, WeightError
 
 HostArray = np.ndarray[Any, Any]
 
@@ -26,8 +26,12 @@ class WeightStore:
 
         UnsupportedDTypeError for arrays of objects, strings or dates.
         """
+        if not isinstance(arrays, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentTypeError(what="WeightStore", actual=type(arrays).__name__, expected="arrays by name")
         kept: dict[str, HostArray] = {}
         for name, array in arrays.items():
+            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ArgumentTypeError(what="WeightStore: name", actual=repr(name), expected="a str")
             kept[name] = np.asarray(array)
             as_dtype(kept[name].dtype, f"weight {name!r}")
         return WeightStore(kept)

@@ -90,8 +90,11 @@ def bind(graph: Graph, bindings: Mapping[int | str, Any]) -> dict[int, Array]:
 
 
 def _bound(variable: Variable, value: Any) -> Array:
-    array = np.asarray(value)
     what = f"binding {variable.name!r}"
+    if isinstance(value, np.ma.MaskedArray):
+        remedy = "pass value.filled(…), or its data and its mask as two arrays."
+        raise ArgumentTypeError(what=what, actual="MaskedArray", expected="an array without a mask", remedy=remedy)
+    array = np.asarray(value)
     dtype = as_dtype(array.dtype, what)
     if dtype is not variable.spec.dtype:
         raise DTypeError(

@@ -217,6 +217,14 @@ def _require_closed(image: bytes, what: str) -> None:
         raise _failure(what, f"it needs {', '.join(sorted(missing))}, which native code may not use")
 
 
+def is_object(image: bytes) -> bool:
+    """Whether bytes are an object that `load_object` could take, as far as its symbols tell."""
+    try:
+        return undefined_symbols(image) <= _SYMBOLS
+    except ValueError:
+        return False
+
+
 def _failure(what: str, message: str) -> CompileError:
     return CompileError(what=what, target="cpu", message=message)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import llvmlite
 
 from poot.backends import cache
-from poot.backends.cpu.jit import compile_object, host
+from poot.backends.cpu.jit import compile_object, host, is_object
 from poot.backends.toolchain import Rendered, register_language
 from poot.kernel.ir import Kernel
 from poot.kernel.render.llvm_lanes import render
@@ -18,7 +18,7 @@ def compile_native(kernel: Kernel, target: Target, contract: bool) -> Rendered:
     cpu = host()
     key = cache.artifact_key("native", llvmlite.__version__, cpu.triple, cpu.name, cpu.features, source.text)
     image = cache.load(key)
-    if image is None:
+    if image is None or not is_object(image):
         image = compile_object(source.text, what=f"kernel {kernel.name}")
         cache.store(key, image)
     return Rendered(image, source.symbol, source.text)

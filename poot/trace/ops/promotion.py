@@ -38,6 +38,14 @@ def kind_of(x: ArrayLike, what: str = "operand") -> DType | WeakKind:
         return x.kind
     if isinstance(x, Array):
         return x.dtype
+    if isinstance(x, np.ma.MaskedArray):
+        raise ArgumentTypeError(
+            what=what,
+            actual="MaskedArray",
+            expected="an array without a mask",
+            where=user_location(),
+            remedy="pass x.filled(…), or its data and its mask as two arrays.",
+        )
     if isinstance(x, (np.ndarray, np.generic)):
         return _WEAK_SCALARS.get(type(x)) or dtype_argument(x.dtype, what)
     if isinstance(x, bool):

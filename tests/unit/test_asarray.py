@@ -1,0 +1,87 @@
+"""`poot.asarray`: numbers at a dtype, range-checked, and what it refuses; masked arrays are refused everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poot
+from poot import Builder, StepInputs, TraceLimits, WeightStore, f32, ops
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (0.1, "f64", 0.1),
+        (16777217.0, "f64", 16777217.0),
+        (1e300, "f64", 1e300),
+        (2**40, "i64", 2**40),
+        (2**63, "u64", 2**63),
+        (True, "f32", 1.0),
+        (float("inf"), "f16", float("inf")),
+        (3, None, 3),
+        (2.5, None, 2.5),
+    ],
+)
+def test_numbers_go_straight_to_their_dtype(value: Any, dtype: str | None, expected: Any) -> None:
+    array = poot.asarray(value, dtype=dtype)
+    assert array.item() == expected
+    assert dtype is None or array.dtype.name == dtype
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "message"),
+    [
+        ([300], "u8", "300 does not fit u8"),
+        (-1, "u8", "-1 does not fit u8"),
+        (1e300, None, r"1e\+300 does not fit f32"),
+        (2**40, None, "1099511627776 does not fit i32"),
+        (2**64, "u64", "18446744073709551616 does not fit u64"),
+        ([1.0, 1e5], "f16", "100000.0 does not fit f16"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_named(value: Any, dtype: str | None, message: str) -> None:
+    with pytest.raises(OverflowError, match=message):
+        poot.asarray(value, dtype=dtype)
+
+
+def test_masked_arrays_are_refused_everywhere() -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[0, 1], dtype=np.float32)
+    b = Builder(TraceLimits.STANDARD)
+    graph = b.finish(b.input("x", f32[2]) + 1.0)
+    uses = (
+        lambda: poot.asarray(masked),
+        lambda: ops.add(masked, 1.0),
+        lambda: poot.asarray(np.ones(2, np.float32)) + masked,
+        lambda: poot.evaluate(graph, {"x": masked}),
+        lambda: poot.trace(lambda x: x + masked)(np.ones(2, np.float32)),
+    )
+    for use in uses:
+        with pytest.raises(TypeError, match="MaskedArray"):
+            use()
+
+
+def test_misuse_of_the_engine_is_told_by_type() -> None:
+    engine = poot.Engine(poot.device("cpu"))
+    exe = engine.load_weights(WeightStore.from_arrays({}))
+    b = Builder(TraceLimits.STANDARD)
+    program = poot.compile(b.finish(b.input("x", f32[2]) + 1.0), engine.device.target)
+    entry = engine.add_entry(exe, program)
+    array = np.ones(2, np.float32)
+    uses: dict[str, Any] = {
+        "Engine: 'cpu' given, expected a device(.|\n)*pass poot.device\\(\"cpu\"\\)": lambda: poot.Engine("cpu"),  # type: ignore[arg-type]
+        "load_weights: NoneType given": lambda: engine.load_weights(None),  # type: ignore[arg-type]
+        "add_entry: NoneType given": lambda: engine.add_entry(exe, None),  # type: ignore[arg-type]
+        "step: inputs: dict given, expected StepInputs": lambda: engine.step(exe, entry, {"x": array}),  # type: ignore[arg-type]
+        "push: name: int given": lambda: StepInputs().push(3, array),  # type: ignore[arg-type]
+        "WeightStore: name: 3 given": lambda: WeightStore.from_arrays({3: array}),  # type: ignore[dict-item]
+        "compile: target: 'cpu' given": lambda: poot.compile(program.graph, "cpu"),  # type: ignore[arg-type]
+        "evaluate: graph: str given": lambda: poot.evaluate("x", {}),  # type: ignore[arg-type]
+        "parse_graph: text: int given": lambda: poot.parse_graph(3),  # type: ignore[arg-type]
+        "device: int given": lambda: poot.device(3),  # type: ignore[arg-type]
+    }
+    for message, use in uses.items():
+        with pytest.raises(TypeError, match=message):
+            use()
