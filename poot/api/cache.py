@@ -132,7 +132,7 @@ class MissWatch:
         frame = user_frame()
         if frame is None:
             return
-        site = (frame.f_code, frame.f_lineno, token, device)
+        site = (frame.f_code.co_filename, frame.f_code, frame.f_lineno, token, device)
         with self._lock:
             seen = self._sites.setdefault(site, [])
             seen.append(parts)

@@ -106,7 +106,7 @@ def capture(
 
 #: Names by code object; the code is kept so that its id stays its own.
 _names: OrderedDict[int, tuple[types.CodeType, frozenset[str], tuple[str, ...]]] = OrderedDict()
-_tokens: OrderedDict[types.CodeType, int] = OrderedDict()
+_tokens: OrderedDict[tuple[types.CodeType, str], int] = OrderedDict()
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
@@ -137,15 +137,16 @@ def code_names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def code_token(code: types.CodeType) -> int:
-    """A number that equal code objects share: an identical function made anew has the same."""
+    """A number that equal code objects of one file share: an identical function made anew has the same."""
+    key = code, code.co_filename  # which equality of code leaves out, and messages name
     with _lock:
-        token = _tokens.get(code)
+        token = _tokens.get(key)
         if token is None:
-            token = _tokens[code] = next(_counter)
+            token = _tokens[key] = next(_counter)
             if len(_tokens) > _KEPT:
                 _tokens.popitem(last=False)
         else:
-            _tokens.move_to_end(code)
+            _tokens.move_to_end(key)
         return token
 
 

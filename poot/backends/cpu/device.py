@@ -60,9 +60,14 @@ define void @poot_copy(ptr %args, i64 %begin, i64 %end) {{
 """
 
 
+_copies: list[LoadedObject] = []
+
+
 @functools.cache
 def _copy_object() -> LoadedObject:
-    return load_object(compile_object(_COPY_IR, what="copies"), ["poot_copy"])
+    code = load_object(compile_object(_COPY_IR, what="copies"), ["poot_copy"])
+    _copies.append(code)  # of several threads that come here first each gets its own, and recordings keep addresses
+    return code
 
 
 @dataclass(frozen=True, slots=True, eq=False)
