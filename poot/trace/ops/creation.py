@@ -51,14 +51,14 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
     if copy is False and not (isinstance(obj, Array) and wanted in (None, obj.dtype)):
         if not foreign or is_traced():
             raise ArgumentError(what="asarray: copy", actual=False, expected="True or None", where=user_location())
-        return places().share(obj, device, False)
-    if foreign and not isinstance(obj, np.ndarray):
-        obj = np.from_dlpack(obj)
+        shared = places().share(obj, device, False)
+        return asarray(shared, wanted, copy=False)
     with placed(device):
         if isinstance(obj, (list, tuple)):
             return _from_sequence(_cast_type("Sequence[Any]", obj), wanted)
-        found = dtype_of(obj, "asarray") if wanted is None else wanted
-        return moved(lift(_convert(obj, found)), device)
+        held: Any = np.from_dlpack(obj) if foreign and not isinstance(obj, np.ndarray) else obj
+        found = dtype_of(held, "asarray") if wanted is None else wanted
+        return moved(lift(_convert(held, found)), device)
 
 
 def _is_foreign(x: Any) -> bool:
