@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import code
 import importlib.util
+import itertools
 import linecache
 import os
 import sys
@@ -99,9 +100,11 @@ def at_once(works: list[Any]) -> list[str]:
 
 def programs(names: list[str]) -> list[Any]:
     # Each as a file of its own: eight copies of one line that traces are one call site that keeps tracing.
-    made = [compile(PRELUDE + EDGES[name], f"<{name} {number}>", "exec") for number, name in enumerate(names)]
+    made = [compile(PRELUDE + EDGES[name], f"<{name} {next(FILES)}>", "exec") for name in names]
     return [lambda program=program: exec(program, {"__name__": "thread"}) for program in made]
 
+
+FILES = itertools.count()
 
 # Whoever draws from the global generators while another thread traces is caught with that thread.
 CONCURRENT = [name for name in EDGES if name != "global_random_state_is_refused"]
