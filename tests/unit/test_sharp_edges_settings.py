@@ -174,15 +174,24 @@ def test_a_reloaded_module_uses_the_newest_functions(tmp_path: Path, monkeypatch
         del sys.modules["edge_reloaded"]
 
 
+IMPORT = """
+import os, sys
+sys.path.insert(0, FOLDER)
+import edge_reloaded
+from edge_reloaded import f, fill, Model
+model, out = Model(), np.zeros(2, np.float32)
+"""
+USE = """
+fill(out, threads=2)
+found = [edge_reloaded.f(ones)[0], f(ones)[0], edge_reloaded.Model()(ones)[0], model(ones)[0], out[0]]
+assert [float(value) for value in found] == {expected}, found
+"""
 AUTORELOAD = [
     "%load_ext autoreload\n%autoreload 2",
-    "import os, sys\nsys.path.insert(0, FOLDER)\n"
-    "import edge_reloaded\nfrom edge_reloaded import f, fill, Model\nmodel, out = Model(), np.zeros(2, np.float32)",
-    "fill(out, threads=2)\nassert (f(ones)[0], model(ones)[0], out[0]) == (3.0, 3.0, 2.0)",
+    IMPORT,
+    USE.format(expected=[3.0, 3.0, 3.0, 3.0, 2.0]),
     "open(PATH, 'w').write(SECOND); os.utime(PATH, (2_000_000_000, 2_000_000_000));",
-    "fill(out, threads=2)\n"
-    "assert (edge_reloaded.f(ones)[0], edge_reloaded.Model()(ones)[0]) == (15.0, 15.0)\n"
-    "assert (f(ones)[0], model(ones)[0], out[0]) == (15.0, 15.0, 10.0), (f(ones), model(ones), out)",
+    USE.format(expected=[15.0, 15.0, 15.0, 15.0, 10.0]),
 ]
 
 
