@@ -226,6 +226,14 @@ CASES["linalg.diagonal"] = Case(
     lambda xp, x: [xp.linalg.diagonal(x), xp.linalg.diagonal(x, offset=1), xp.linalg.diagonal(x, offset=-1)],
     kinds=EVERY, shapes=MATRICES,
 )  # fmt: skip
+CASES["linalg.cross"] = Case(
+    lambda xp, x, y: [xp.linalg.cross(x, y), xp.linalg.cross(xp.reshape(x, (3, -1)), xp.reshape(y, (3, -1)), axis=-2)],
+    kinds=("int", "float"), shapes=[(3,), (2, 3), (2, 1, 3)], operands=lambda shape: [shape, shape],
+)  # fmt: skip
+CASES["linalg.matrix_power"] = Case(
+    lambda xp, x: [xp.linalg.matrix_power(x, n) for n in range(6)], kinds=FLOAT, shapes=[(3, 3), (2, 2, 2)], slack=50,
+    low=-2, high=2,
+)  # fmt: skip
 CASES["linalg.trace"] = Case(
     lambda xp, x: [xp.linalg.trace(x), xp.linalg.trace(x, offset=1)], shapes=MATRICES, departs=True
 )

@@ -9,7 +9,7 @@ import pytest
 
 import poot
 from poot import ops
-from poot.errors import ArgumentError, DeviceError, FeatureError
+from poot.errors import ArgumentError, DeviceError, FeatureError, ShapeError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -161,3 +161,14 @@ def test_missing_names_say_what_to_do() -> None:
         ops.linalg.svd
     with pytest.raises(AttributeError, match="nothing_such"):
         ops.linalg.nothing_such
+
+
+def test_vector_products_and_powers_refuse_what_they_cannot_do() -> None:
+    with pytest.raises(ShapeError, match="three elements"):
+        ops.linalg.cross(np.ones(2, np.float32), np.ones(2, np.float32))
+    with pytest.raises(ShapeError, match="square"):
+        ops.linalg.matrix_power(X, 2)
+    with pytest.raises(ArgumentError, match="0 or more"):
+        ops.linalg.matrix_power(X[:, :2], -1)
+    power = poot.trace(lambda x: ops.linalg.matrix_power(x, 5), device="cpu")
+    np.testing.assert_array_equal(np.asarray(power(X[:, :2])), np.linalg.matrix_power(X[:, :2], 5))

@@ -47,16 +47,15 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
     and copy=False shares their memory, or NumPy's; ArgumentError where that takes a copy.
     """
     wanted = None if dtype is None else dtype_argument(dtype)
-    foreign = _is_foreign(obj)
     if copy is False and not (isinstance(obj, Array) and wanted in (None, obj.dtype)):
-        if not foreign or is_traced():
+        if not _is_foreign(obj) or is_traced():
             raise ArgumentError(what="asarray: copy", actual=False, expected="True or None", where=user_location())
         shared = places().share(obj, device, False)
         return asarray(shared, wanted, copy=False)
     with placed(device):
         if isinstance(obj, (list, tuple)):
             return _from_sequence(_cast_type("Sequence[Any]", obj), wanted)
-        held: Any = np.from_dlpack(obj) if foreign and not isinstance(obj, np.ndarray) else obj
+        held = _held(obj)
         found = dtype_of(held, "asarray") if wanted is None else wanted
         return moved(lift(_convert(held, found)), device)
 
@@ -64,6 +63,13 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
 def _is_foreign(x: Any) -> bool:
     """Whether x is an array of another library, NumPy included."""
     return hasattr(x, "__dlpack__") and not isinstance(x, (Array, np.generic))
+
+
+def _held(x: Any) -> Any:
+    """NumPy's view of another library's array; anything else as it is."""
+    if isinstance(x, np.ndarray) or not _is_foreign(x):
+        return _cast_type("Any", x)
+    return np.from_dlpack(x)
 
 
 def _convert(x: ArrayLike, dtype: DType) -> Operand:

@@ -14,8 +14,8 @@ from poot.dtypes import DType, DTypeLike, bool_, f32, i32, u32
 from poot.errors import ArgumentError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.dispatch import Operand, bind1, joined, lift
-from poot.trace.ops import elementwise, manipulation, reductions
-from poot.trace.ops.axes import many_axes, static_ints
+from poot.trace.ops import creation, elementwise, manipulation, reductions
+from poot.trace.ops.axes import many_axes, static_int, static_ints
 from poot.trace.ops.manipulation import matrix_transpose as matrix_transpose
 from poot.trace.ops.maps import narrowed, widened
 from poot.trace.ops.namespace import REFUSED_LINALG, refuse
@@ -23,9 +23,11 @@ from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_d
 from poot.trace.source import user_location
 
 __all__ = [
+    "cross",
     "diagonal",
     "matmul",
     "matrix_norm",
+    "matrix_power",
     "norm",
     "vector_norm",
     "matrix_transpose",
@@ -231,6 +233,45 @@ def norm(x: ArrayLike, /, ord: float | str | None = None, axis: Axis = None, kee
         raise ArgumentError(what="norm: axis", actual=axis, expected="one or two axes", where=user_location())
     result = matrix_norm(manipulation.moveaxis(x, axes, (-2, -1)), keepdims=keepdims, ord=ord)
     return manipulation.moveaxis(result, (-2, -1), axes) if keepdims else result
+
+
+def matrix_power(x: ArrayLike, n: int, /) -> Array:
+    """The square matrices of the last two axes multiplied n times, by squaring; the identity for 0.
+
+    ArgumentError for a negative n, which needs an inverse.
+    """
+    result, power = None, lift(strong(x))
+    count = static_int(n, "matrix_power: n")
+    if power.ndim < 2 or power.shape[-1] != power.shape[-2]:
+        raise ShapeError(what="matrix_power", actual=power.shape, expected="square matrices", where=user_location())
+    if count < 0:
+        raise ArgumentError(what="matrix_power: n", actual=count, expected="0 or more", where=user_location())
+    with joined(power):
+        while count:
+            if count % 2:
+                result = power if result is None else matmul(result, power)
+            count //= 2
+            power = matmul(power, power) if count else power
+        if result is not None:
+            return result
+        extent = power.shape[-1]
+        return manipulation.broadcast_to(creation.eye(extent, dtype=power.dtype), power.shape)
+
+
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """The vector product along one axis of three elements; the others broadcast together."""
+    found = common_dtype(x1, x2, what="cross")
+    a, b = (manipulation.moveaxis(lift(cast(x, found)), axis, -1) for x in (x1, x2))
+    if a.shape[-1] != 3 or b.shape[-1] != 3:
+        raise ShapeError(
+            what="cross", actual=f"{a.shape} and {b.shape}", expected="axes of three elements", where=user_location()
+        )
+    with joined(a, b):
+        after, before = ((1, 2, 0), (2, 0, 1))
+        left = [a[..., i] * b[..., j] for i, j in zip(after, before, strict=True)]
+        right = [a[..., i] * b[..., j] for i, j in zip(before, after, strict=True)]
+        parts = [one - other for one, other in zip(left, right, strict=True)]
+        return manipulation.moveaxis(manipulation.stack(parts, -1), -1, axis)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0) -> Array:

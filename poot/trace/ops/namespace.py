@@ -32,7 +32,7 @@ REFUSED: Final[dict[str, str]] = {
 
 REFUSED_LINALG: Final[dict[str, str]] = dict.fromkeys(
     (
-        "cholesky", "cross", "det", "eigh", "eigvalsh", "inv", "matrix_power", "matrix_rank", "pinv", "qr", "slogdet",
+        "cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet",
         "solve", "svd", "svdvals",
     ),
     _SOLVER,
