@@ -110,6 +110,25 @@ def test_function(name: str, cases: Callable[[int, int], int]) -> None:
     assert tried
 
 
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_function_traced(name: str) -> None:
+    """The same inside a traced function, by the oracle: float32 or the kind's first dtype, on one shape."""
+    case = CASES[name]
+    rng = np.random.default_rng(seed_of(name))
+    dtype = "float32" if "float" in case.kinds else DTYPES[case.kinds[0]][-1]
+    shape = (case.shapes or [(2, 3)])[-1]
+    arrays = [values(rng, dtype, one, case) for one in case.operands(shape)]
+    if case.prepare is not None:
+        arrays = case.prepare(rng, arrays)
+    with np.errstate(all="ignore"):
+        expected = flatten(case.call(strict, *map(strict.asarray, arrays)))
+    traced = poot.trace(lambda *xs: flatten(case.call(xs[0].__array_namespace__(), *xs)), device="cpu")
+    found = traced.evaluate(*arrays)
+    assert len(found) == len(expected)
+    for one, other in zip(expected, found, strict=True):
+        agrees(one, other, case, f"{name} of {dtype}{list(shape)}, traced")
+
+
 def seed_of(name: str) -> int:
     """A seed that does not change between runs."""
     return sum(ord(letter) * 31**place for place, letter in enumerate(name)) % (1 << 32)
