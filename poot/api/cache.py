@@ -59,21 +59,22 @@ class CallCache(Generic[T]):
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value under `key`, made by `make` if there is none; an error of `make` is kept for nobody."""
         me = threading.get_ident()
-        while True:
-            with self._lock:
-                value = self._values.get(key)
-                if value is not None:
-                    self._values.move_to_end(key)
-                    self.hits += 1
-                    return value
-                pending, owner = self._pending.get(key, (None, 0))
-                if pending is None or owner == me:
-                    mine = Pending()
-                    self._pending[key] = mine, me
-                    self.misses += 1
-                    break
-            pending.done.wait()
-        try:
+        mine: Pending | None = None
+        try:  # a Ctrl-C between any two lines must leave nobody waiting
+            while mine is None:
+                with self._lock:
+                    value = self._values.get(key)
+                    if value is not None:
+                        self._values.move_to_end(key)
+                        self.hits += 1
+                        return value
+                    pending, owner = self._pending.get(key, (None, 0))
+                    if pending is None or owner == me:
+                        mine = Pending()
+                        self._pending[key] = mine, me
+                        self.misses += 1
+                        break
+                pending.done.wait()
             value = make()
             with self._lock:
                 self._values[key] = value
@@ -81,10 +82,11 @@ class CallCache(Generic[T]):
                     self._values.popitem(last=False)
             return value
         finally:
-            with self._lock:
-                if self._pending.get(key, (None, 0))[0] is mine:
-                    del self._pending[key]
-            mine.done.set()
+            if mine is not None:
+                with self._lock:
+                    if self._pending.get(key, (None, 0))[0] is mine:
+                        del self._pending[key]
+                mine.done.set()
 
     def drop(self, key: Hashable, value: T) -> None:
         """Forget the value under a key, if it is still this one."""

@@ -119,20 +119,21 @@ def compile_kernel(kernel: Kernel, target: Target, *, contract: bool = False) ->
     CompileError or Unsupported with the compiler's message where it does not compile.
     """
     key = kernel_hash(kernel), target.fingerprint, contract
-    while True:
-        with _memory.lock:
-            found = _memory.kept.get(key)
-            if found is not None:
-                _memory.kept.move_to_end(key)
-                return found
-            pending = _memory.pending.get(key)
-            if pending is None:
-                mine = _memory.pending[key] = _Pending()
-                break
-        pending.done.wait()
-        if pending.result is not None:
-            return pending.result
-    try:
+    mine: _Pending | None = None
+    try:  # a Ctrl-C between any two lines must leave nobody waiting
+        while mine is None:
+            with _memory.lock:
+                found = _memory.kept.get(key)
+                if found is not None:
+                    _memory.kept.move_to_end(key)
+                    return found
+                pending = _memory.pending.get(key)
+                if pending is None:
+                    mine = _memory.pending[key] = _Pending()
+                    break
+            pending.done.wait()
+            if pending.result is not None:
+                return pending.result
         mine.result = _compile(kernel, target, contract)
         with _memory.lock:
             _memory.compiles += 1
@@ -141,9 +142,11 @@ def compile_kernel(kernel: Kernel, target: Target, *, contract: bool = False) ->
                 _memory.kept.popitem(last=False)
         return mine.result
     finally:
-        with _memory.lock:
-            del _memory.pending[key]
-        mine.done.set()
+        if mine is not None:
+            with _memory.lock:
+                if _memory.pending.get(key) is mine:
+                    del _memory.pending[key]
+            mine.done.set()
 
 
 def _compile(kernel: Kernel, target: Target, contract: bool) -> CompiledKernel:
