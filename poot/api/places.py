@@ -9,8 +9,8 @@ import numpy as np
 
 from poot.api.array import DeviceArray
 from poot.api.creation import asarray
+from poot.api.devices import Device, default, devices
 from poot.api.devices import device as find_device
-from poot.api.devices import devices
 from poot.trace.array import Array
 from poot.trace.places import register_places
 
@@ -24,6 +24,11 @@ class _Places:
 
     def scope(self, device: Any) -> AbstractContextManager[object]:
         return find_device(device)
+
+    def home(self, array: Array) -> AbstractContextManager[object] | None:
+        if not isinstance(array, DeviceArray) or array.backend is default():
+            return None
+        return Device(array.backend)
 
     def move(self, array: Array, device: Any) -> Array:
         return array.to_device(find_device(device).backend) if isinstance(array, DeviceArray) else array

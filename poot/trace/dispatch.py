@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from poot.errors import BuilderError, ForeignHandleError
 from poot.trace.array import Array, NumpyArray
 from poot.trace.graph import Graph, Literal, Params, ParamValue
+from poot.trace.places import at_home
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 
@@ -118,16 +119,21 @@ def lift(operand: Operand) -> Array:
 
 
 def joined(*operands: object) -> AbstractContextManager[object]:
-    """Record the block, literals and iotas alone included, where `operands` are recorded.
+    """Record or compute the block, literals and iotas alone included, where `operands` are.
 
-    Inside a trace this changes nothing; a bare builder, which is not active by itself, becomes active.
+    Inside a trace this changes nothing; a bare builder, which is not active by itself, becomes active; and new arrays
+    beside concrete ones go to their device.
     """
-    if _ACTIVE.get() is None:
-        for operand in operands:
-            if isinstance(operand, Tracer):
-                operand.check_alive()
-                return tracing(operand.builder)
-    return _NOWHERE_ELSE
+    if _ACTIVE.get() is not None:
+        return _NOWHERE_ELSE
+    concrete: Array | None = None
+    for operand in operands:
+        if isinstance(operand, Tracer):
+            operand.check_alive()
+            return tracing(operand.builder)
+        if concrete is None and isinstance(operand, Array):
+            concrete = operand
+    return _NOWHERE_ELSE if concrete is None else at_home(concrete) or _NOWHERE_ELSE
 
 
 def is_traced(*operands: object) -> bool:

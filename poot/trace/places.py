@@ -33,6 +33,10 @@ class Places(Protocol):
         """Make `device` the default of a block; DeviceError inside a traced function."""
         ...
 
+    def home(self, array: Array) -> AbstractContextManager[object] | None:
+        """A block whose default device is the one where a concrete array lives; None if that is the default already."""
+        ...
+
     def move(self, array: Array, device: Any) -> Array:
         """The concrete array on `device`; itself if it is there."""
         ...
@@ -56,6 +60,11 @@ def places() -> Places:
     if _places is None:
         raise BuilderError(message="no devices are known", where=user_location(), remedy="import poot.")
     return _places
+
+
+def at_home(array: Array) -> AbstractContextManager[object] | None:
+    """A block whose new arrays go where a concrete array lives; None where they go there anyway."""
+    return None if _places is None else _places.home(array)
 
 
 class Placed:

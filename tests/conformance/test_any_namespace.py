@@ -25,7 +25,8 @@ def kmeans(points: Any, centres: Any, rounds: int = 8) -> Any:
         offsets = points[:, None, :] - centres[None, :, :]
         distances = xp.sum(offsets * offsets, axis=-1)
         nearest = xp.argmin(distances, axis=1)
-        chosen = xp.astype(nearest[:, None] == xp.arange(k, dtype=nearest.dtype)[None, :], points.dtype)
+        labels = xp.arange(k, dtype=nearest.dtype, device=points.device)
+        chosen = xp.astype(nearest[:, None] == labels[None, :], points.dtype)
         counts = xp.sum(chosen, axis=0)[:, None]
         means = xp.matmul(xp.matrix_transpose(chosen), points) / xp.where(counts > 0, counts, xp.ones_like(counts))
         centres = xp.where(counts > 0, means, centres)
@@ -39,7 +40,7 @@ def principal_components(data: Any, count: int = 2, rounds: int = 200) -> Any:
     covariance = xp.matmul(centred.T, centred) / (data.shape[0] - 1)
     values, axes = [], []
     for _ in range(count):
-        v = xp.ones((data.shape[1],), dtype=data.dtype)
+        v = xp.ones((data.shape[1],), dtype=data.dtype, device=data.device)
         for _ in range(rounds):
             v = xp.matmul(covariance, v)
             v = v / xp.linalg.vector_norm(v)
@@ -61,9 +62,9 @@ def kalman(observed: Any, step: Any, noise: Any, rate: float = 0.25) -> Any:
         rate: The variance of an observation.
     """
     xp = observed.__array_namespace__()
-    state = xp.zeros(2, dtype=observed.dtype)
-    spread = xp.eye(2, dtype=observed.dtype) * 10.0
-    look = xp.asarray([1.0, 0.0], dtype=observed.dtype)
+    state = xp.zeros(2, dtype=observed.dtype, device=observed.device)
+    spread = xp.eye(2, dtype=observed.dtype, device=observed.device) * 10.0
+    look = xp.asarray([1.0, 0.0], dtype=observed.dtype, device=observed.device)
     states = []
     for place in range(observed.shape[0]):
         state = step @ state
@@ -98,12 +99,12 @@ ALGORITHMS: list[tuple[Callable[..., Any], Callable[[np.random.Generator], list[
 
 
 @pytest.mark.parametrize(("algorithm", "data"), ALGORITHMS, ids=lambda item: getattr(item, "__name__", None))
-def test_it_gives_the_same_everywhere(algorithm: Callable[..., Any], data: Any, fast_device: str) -> None:
+def test_it_gives_the_same_everywhere(algorithm: Callable[..., Any], data: Any, device_name: str) -> None:
     arrays = data(np.random.default_rng(3))
     expected = algorithm(*(x.astype(np.float64) for x in arrays))
     strict = algorithm(*map(array_api_strict.asarray, arrays))
-    eager = algorithm(*(poot.asarray(x, device=fast_device) for x in arrays))
-    traced = poot.trace(algorithm, device=fast_device)(*arrays)
+    eager = algorithm(*(poot.asarray(x, device=device_name) for x in arrays))
+    traced = poot.trace(algorithm, device=device_name)(*arrays)
     for kind, results in (("NumPy", algorithm(*arrays)), ("strict", strict), ("eager", eager), ("traced", traced)):
         for found, right in zip(results, expected, strict=True):
             found = np.asarray(found)

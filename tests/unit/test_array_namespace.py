@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 
 import poot
@@ -51,6 +52,36 @@ def test_arrays_move_between_devices() -> None:
 )
 def test_new_arrays_go_where_they_are_told_to(make: Any, device_name: str) -> None:
     assert make(device_name).device == device_name
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        ops.argsort,
+        ops.tril,
+        ops.nn.softmax,
+        lambda x: ops.top_k(x, 2),
+        lambda x: ops.cumulative_sum(x, axis=0, include_initial=True),
+        lambda x: ops.searchsorted(x[0], x),
+        lambda x: ops.take_along_axis(x, ops.argsort(x)),
+        lambda x: ops.nn.one_hot(ops.argmax(x, axis=1), 3),
+        lambda x: ops.nn.attention(x[None, None], x[None, None], x[None, None], causal=True),
+        lambda x: ops.linalg.matrix_power(x[:, :2], 0),
+        lambda x: ops.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, x)),
+        lambda x: ops.scan(lambda c, row: (c + ops.sum(row), c), 0.0, x),
+        lambda x: x.at[0, 1].add(1.0),
+        lambda x: x[np.array([0, 1]), 1],
+        lambda x: x[np.array([True, False])],
+        lambda x: ops.where(x > 1, 0.0, 1.0),
+    ],
+)
+def test_what_an_operation_makes_goes_where_its_arrays_are(function: Any) -> None:
+    with poot.device("cpu"):
+        found = function(poot.asarray(X, device="interpret"))
+        expected = function(poot.asarray(X, device="cpu"))
+    for one, other in zip(optree.tree_leaves(found), optree.tree_leaves(expected), strict=True):
+        assert one.device == "interpret"
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5)
 
 
 def test_values_of_a_trace_are_on_no_device_yet() -> None:

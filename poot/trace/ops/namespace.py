@@ -10,7 +10,7 @@ import numpy as np
 from poot.dtypes import BY_NAME, DType, f32, i32
 from poot.errors import ArgumentError, DeviceError, FeatureError
 from poot.trace.array import Array
-from poot.trace.dispatch import is_traced, lift
+from poot.trace.dispatch import is_traced, joined, lift
 from poot.trace.ops.inspection import isdtype
 from poot.trace.places import TRACED, places
 from poot.trace.source import user_location
@@ -60,8 +60,8 @@ def placed(device: Any, *like: object) -> AbstractContextManager[object]:
             remedy="pass device= to poot.trace, or enter `with poot.device(…)` around the call.",
         )
     if device is None:
-        device = next((x.device for x in like if isinstance(x, Array)), None)
-    return nullcontext() if device is None or device == TRACED else places().scope(device)
+        return joined(*like)
+    return nullcontext() if device == TRACED else places().scope(device)
 
 
 def moved(array: Array, device: Any) -> Array:
