@@ -156,7 +156,8 @@ class Traced(Generic[R_co]):
             self._fast[key] = fast
 
     @property
-    def _code(self) -> CodeType:
+    def __code__(self) -> CodeType:
+        """The code of the function, by which a debugger sets breakpoints: `b name`."""
         return cast("FunctionType", self.__poot_function__).__code__
 
     @property
@@ -175,7 +176,7 @@ class Traced(Generic[R_co]):
         return names != known
 
     def _key(self, parts: Mapping[str, Hashable], device: DeviceBackend) -> Hashable:
-        return (code_token(self._code), *parts.items(), device.name, id(device), self.options)
+        return (code_token(self.__code__), *parts.items(), device.name, id(device), self.options)
 
     def _parts(self, arguments: Arguments, captures: Captures) -> dict[str, Hashable]:
         """The key by the names that a reader of a message knows."""
@@ -188,8 +189,8 @@ class Traced(Generic[R_co]):
     def _compile(
         self, arguments: Arguments, captures: Captures, device: DeviceBackend, parts: Mapping[str, Hashable]
     ) -> Compiled:
-        _WATCH.miss(self._signature.name, code_token(self._code), device.name, parts)
-        extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self._code)}
+        _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, parts)
+        extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
         for leaf in arguments.leaves:
             if leaf.kind == "spec":
