@@ -36,8 +36,9 @@ class _Places:
     def share(self, value: Any, device: Any, copy: bool | None) -> Array:
         if isinstance(value, DeviceArray):
             return asarray(value, device=device, copy=copy)
-        host = np.from_dlpack(value) if hasattr(value, "__dlpack__") else value
-        return asarray(host, device=device, copy=copy)
+        # NumPy's own arrays stay as they are: DLPack has no bfloat16 of NumPy's.
+        foreign = hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)
+        return asarray(np.from_dlpack(value) if foreign else value, device=device, copy=copy)
 
 
 register_places(_Places())

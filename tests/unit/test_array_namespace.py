@@ -137,7 +137,10 @@ def test_copies_that_cannot_be_avoided_are_refused() -> None:
         with pytest.raises(ArgumentError, match="copy"):
             wrong()
     x = poot.asarray(X)
-    assert ops.asarray(x, copy=False).shape == X.shape
+    assert ops.asarray(x, copy=False) is x
+    copied = ops.asarray(x, copy=True)
+    assert copied.device == x.device and not np.shares_memory(np.asarray(copied), np.asarray(x))
+    assert ops.asarray(x, dtype=poot.i32, copy=True).dtype is poot.i32
 
 
 # --- the namespace ----------------------------------------------------------------------------------------------------

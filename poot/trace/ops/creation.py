@@ -44,7 +44,8 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
 
     NumPy arrays and their scalars keep their dtype; Python numbers give bool, i32 or f32 (OverflowArgumentError where
     they do not fit).  ShapeError for ragged sequences.  Outside traces, arrays of other libraries come through DLPack,
-    and copy=False shares their memory, or NumPy's; ArgumentError where that takes a copy.
+    and copy=False shares their memory, or NumPy's (ArgumentError where it cannot); copy=True copies arrays of poot too,
+    which change where a kernel writes into them.
     """
     wanted = None if dtype is None else dtype_argument(dtype)
     if copy is False and not (isinstance(obj, Array) and wanted in (None, obj.dtype)):
@@ -52,6 +53,8 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
             raise ArgumentError(what="asarray: copy", actual=False, expected="True or None", where=user_location())
         shared = places().share(obj, device, False)
         return asarray(shared, wanted, copy=False)
+    if copy and isinstance(obj, Array) and not is_traced(obj):
+        return astype(places().share(obj, device, True), obj.dtype if wanted is None else wanted)
     with placed(device):
         if isinstance(obj, (list, tuple)):
             return _from_sequence(_cast_type("Sequence[Any]", obj), wanted)
