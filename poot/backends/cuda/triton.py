@@ -53,7 +53,7 @@ def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str
             compiled = _compile(source, arch, contract)
         except Exception as error:  # Triton's errors share no base class
             message = "\n".join(str(e) for e in (error, error.__cause__) if e is not None)
-            if "PassManager" in message:  # its compiler broke down on a valid program: the target's next language serves
+            if "PassManager" in message:  # its compiler broke down on a valid program: another language serves
                 raise Unsupported(what=what, target=f"cuda:{arch}", message=f"in Triton, {message}") from error
             raise CompileError(what=what, target=f"cuda:{arch}", message=message) from error
     metadata = compiled.metadata

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from poot.errors import Unsupported
 from poot.kernel.ir import Op
@@ -44,8 +46,11 @@ def literal(value: bool | int | float, dtype: DType) -> Term:
     """A constant, with its dtype."""
     if dtype.is_float:
         number = float(value)
-        if number == 0 and math.copysign(1.0, number) < 0:  # `tl.full` takes every zero for the positive one
-            bits = f"tl.full((), {-(1 << (dtype.bits - 1))}, tl.int{dtype.bits})"
+        negative_zero = number == 0 and math.copysign(1.0, number) < 0  # `tl.full` takes every zero for the positive
+        past_f16 = dtype is bf16 and number != 0 and not 2.0**-14 <= abs(number) < 65504  # and some bf16 go through f16
+        if negative_zero or (past_f16 and math.isfinite(number)):
+            pattern = int(np.asarray(number).astype(dtype.dtype).view(f"i{dtype.itemsize}"))
+            bits = f"tl.full((), {pattern}, tl.int{dtype.bits})"
             return Term(f"{bits}.to({TYPES[dtype]}, bitcast=True)", dtype, False, value)
         text = repr(number) if math.isfinite(number) else f'float("{number}")'
     else:
