@@ -37,8 +37,8 @@ class _Places:
         if isinstance(value, DeviceArray):
             return asarray(value, device=device, copy=copy)
         # NumPy's own arrays stay as they are: DLPack has no bfloat16 of NumPy's.
-        foreign = hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)
-        return asarray(np.from_dlpack(value) if foreign else value, device=device, copy=copy)
+        host = np.from_dlpack(value) if hasattr(value, "__dlpack__") and type(value) is not np.ndarray else value
+        return asarray(host, device=device, copy=copy)
 
 
 register_places(_Places())
