@@ -7,7 +7,11 @@ never taken: where no driver for Vulkan, Metal or Direct3D 12 is installed, the 
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import importlib.util
 import os
+import sys
 from typing import Any
 
 from poot.dtypes import ALL, f64, i64, u64
@@ -47,6 +51,7 @@ _REMEDY = (
 
 def adapters() -> list[Any]:
     """The adapters that will do, best first."""
+    _load_triton_first()
     found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
     wanted = os.environ.get("POOT_WGPU_ADAPTER", "").lower()
     found = [a for a in found if wanted in f"{a.info['device']} {a.info['description']}".lower()]
@@ -56,6 +61,13 @@ def adapters() -> list[Any]:
         return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
 
     return sorted(found, key=rank)
+
+
+def _load_triton_first() -> None:
+    """Mesa's drivers bring an LLVM whose symbols break the one inside Triton if that is loaded after them, not before."""
+    if sys.platform == "linux" and importlib.util.find_spec("triton") is not None:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("triton._C.libtriton")
 
 
 def adapter(ordinal: int) -> Any:
