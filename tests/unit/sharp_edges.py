@@ -31,9 +31,7 @@ ones = np.ones(3, np.float32)
 
 EDGES: dict[str, str] = {
     "bools_strings_enums_and_none_are_static": """
-class Mode(enum.Enum):
-    UP = 1
-    DOWN = 2
+Mode = enum.Enum("Mode", "UP DOWN")
 
 @poot.trace
 def f(x, mode, flip=False, note=None):
@@ -234,10 +232,7 @@ g = poot.trace(lambda x: x.at[0].set(5.0))
 assert same(g(ones), [5, 1, 1])
 """,
     "a_tracer_does_not_escape": """
-class Keeper:
-    last = None
-
-keeper = Keeper()
+keeper = type("Keeper", (), {})()
 
 @poot.trace
 def f(x):
@@ -249,10 +244,7 @@ with raises(TypeError, "was made while f was traced and is used after that trace
     keeper.last + 1.0
 """,
     "user_exceptions_keep_their_type_and_cache_nothing": """
-class Switch:
-    broken = True
-
-switch = Switch()
+switch = type("Switch", (), {"broken": True})()
 
 @poot.trace
 def f(x):
