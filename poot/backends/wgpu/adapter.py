@@ -64,7 +64,7 @@ def adapters() -> list[Any]:
 
 
 def _load_triton_first() -> None:
-    """Mesa's drivers bring an LLVM whose symbols break the one inside Triton if that is loaded after them, not before."""
+    """Mesa's drivers bring an LLVM whose symbols break the one inside Triton, if that is loaded after them."""
     if sys.platform == "linux" and importlib.util.find_spec("triton") is not None:
         with contextlib.suppress(ImportError):
             importlib.import_module("triton._C.libtriton")
