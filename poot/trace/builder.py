@@ -36,6 +36,7 @@ from poot.errors import (
     SourceLocation,
     UnsupportedDTypeError,
 )
+from poot.trace.array import Array
 from poot.trace.check import check_graph
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Variable
 from poot.trace.limits import TraceLimits, Usage
@@ -46,7 +47,7 @@ from poot.trace.tracer import Tracer
 from poot.trace.tree import flatten
 
 #: What `emit` and `finish` take: handles, values of this builder, literals, and NumPy scalars, which carry a dtype.
-Operand: TypeAlias = "Tracer | Value | Literal | np.generic[Any] | np.bool_"
+Operand: TypeAlias = "Array | Value | Literal | np.generic[Any] | np.bool_"
 
 _KINDS = {"constant": "a constant", "input": "an input", "state": "a state"}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import llvmlite
+import functools
+import importlib.metadata
 
 from poot.backends import cache
 from poot.backends.cpu.jit import compile_object, host, is_object
@@ -12,11 +13,16 @@ from poot.kernel.render.llvm_lanes import render
 from poot.target import Target
 
 
+@functools.cache
+def _llvmlite() -> str:
+    return importlib.metadata.version("llvmlite")
+
+
 def compile_native(kernel: Kernel, target: Target, contract: bool) -> Rendered:
     """The object of a prepared kernel for this machine; the key is the rendered text with all that compiles it."""
     source = render(kernel, contract=contract)
     cpu = host()
-    key = cache.artifact_key("native", llvmlite.__version__, cpu.triple, cpu.name, cpu.features, source.text)
+    key = cache.artifact_key("native", _llvmlite(), cpu.triple, cpu.name, cpu.features, source.text)
     image = cache.load(key)
     if image is None or not is_object(image):
         image = compile_object(source.text, what=f"kernel {kernel.name}")
