@@ -279,10 +279,14 @@ def generic(x: In2[T], y: Out[T], n: Const[int] = 2):
 
 def test_specialise_takes_type_variables_and_constants() -> None:
     found = generic.specialise(T=f64, n=5).kernel
-    assert str(found) == dump(found) == (
-        "@kernel(workgroup=(32, 4, 1), threads=(?, ?, ?), index=i32)\n"
-        "def generic(x: In[f64, (?, ?), strides=(?, 1), align=16], y: Out[f64, (?), strides=(1), align=16]):\n"
-        '    checked(y)[local_index("y")] = checked(x)[0, 0] + f64(5.0)\n'
+    assert (
+        str(found)
+        == dump(found)
+        == (
+            "@kernel(workgroup=(32, 4, 1), threads=(?, ?, ?), index=i32)\n"
+            "def generic(x: In[f64, (?, ?), strides=(?, 1), align=16], y: Out[f64, (?), strides=(1), align=16]):\n"
+            '    checked(y)[local_index("y")] = checked(x)[0, 0] + f64(5.0)\n'
+        )
     )
     assert "f32(2.0)" in generic.source("interpret", T=f32)
     assert "define" in generic.source("native", T="f32")
