@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from poot.backends.device import (
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, DeviceUnavailableError
 from poot.kernel.interpret.launch import BOUND_SLOTS, Interpreter
+from poot.kernel.interpret.launch import BufferView as Elements
 from poot.kernel.ir import FAULT_WORDS
 from poot.target import Target
 
@@ -120,10 +122,7 @@ class InterpretDevice:
         arguments: list[object] = []
         for slot, value, offset in launch_arguments(launch):
             if slot.kind == "buffer":
-                view = _at(views, int(value))
-                size = view.buffer.nbytes - view.offset - offset
-                whole = _bytes(_moved(view, offset), size - size % slot.dtype.itemsize)
-                arguments.append(whole.view(slot.dtype.dtype))
+                arguments.append(_elements(_moved(_at(views, int(value)), offset), slot.dtype.dtype))
             elif slot.kind in BOUND_SLOTS:
                 arguments.append(value)
         record = None if fault < 0 else _bytes(_at(views, fault), 4 * FAULT_WORDS).view(np.int32)
@@ -143,6 +142,13 @@ class InterpretDevice:
 def _bytes(view: BufferView, nbytes: int) -> HostArray:
     assert isinstance(view.buffer, HostBuffer)
     return view.buffer.memory[view.offset : view.offset + nbytes]
+
+
+def _elements(view: BufferView, dtype: np.dtype[Any]) -> Elements:
+    """The whole buffer as elements that a view's first one is among; strides may lead to those before it."""
+    first, start = divmod(view.offset, dtype.itemsize)
+    size = view.buffer.nbytes - start
+    return Elements(_bytes(BufferView(view.buffer, start), size - size % dtype.itemsize).view(dtype), first)
 
 
 def _moved(view: BufferView, offset: int) -> BufferView:

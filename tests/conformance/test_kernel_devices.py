@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from poot.backends.device import BufferView, CopySpec, LaunchSpec, open_device
 from poot.backends.toolchain import compile_kernel
-from poot.dtypes import ALL, INTEGERS, NUMBERS, DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from poot.dtypes import ALL, INTEGERS, DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from poot.errors import KernelCheckError
 from poot.kernel.build import KernelBuilder
 from poot.kernel.check import check
@@ -147,12 +146,6 @@ def test_assertions_and_the_rest_goes_on(device_name: str) -> None:
 
 # --- atomics --------------------------------------------------------------------------------------------------------
 
-ATOMICS: list[tuple[AtomicOp, DType]] = [
-    *itertools.product(("add", "min", "max", "and", "or", "xor"), (i32, u32, i64, u64)),
-    ("add", f32),
-    ("add", f64),
-]
-
 
 def has_atomics(device_name: str, dtype: DType) -> bool:
     target = open_device(device_name).target
@@ -162,30 +155,35 @@ def has_atomics(device_name: str, dtype: DType) -> bool:
 
 
 @pytest.mark.parametrize("space", ["buffer", "shared"])
-@pytest.mark.parametrize(("op", "dtype"), ATOMICS, ids=str)
-def test_atomics_in_any_order(device_name: str, op: AtomicOp, dtype: DType, space: str) -> None:
+@pytest.mark.parametrize("dtype", [i32, u32, i64, u64, f32, f64], ids=str)
+def test_atomics_in_any_order(device_name: str, dtype: DType, space: str) -> None:
+    """Eight bins an operation, in a buffer or in a shared array of each work-group."""
     if not has_atomics(device_name, dtype):
         return
-    n = 128
+    updates: list[AtomicOp] = ["add"] if dtype.is_float else ["add", "min", "max", "and", "or", "xor"]
+    n, rows = 128, 2 * len(updates)
     k = KernelBuilder("atomics", workgroup=(32, 1, 1), threads=(n, 1, 1))
-    x, out = k.buffer("x", dtype, "read", (n,)), k.buffer("out", dtype, "readwrite", (8,))
-    i = k.let(k.index("thread", 0), "i")
+    x, out = k.buffer("x", dtype, "read", (n,)), k.buffer("out", dtype, "readwrite", (n // 32, rows, 4))
+    i, group = k.let(k.index("thread", 0), "i"), k.index("group", 0)
+    local = k.let(k.index("local", 0), "local")
+    row, column = k.op("floor_div", k.op("rem", local, k.i(8)), k.i(4)), k.op("rem", local, k.i(4))
     value = k.let(k.load(x, (i,)), "value")
-    if space == "buffer":
-        k.atomic(op, out, (k.op("rem", i, k.i(8)),), value)
-    else:
-        bins = k.alloc("bins", dtype, (4, 2), "shared")
-        local = k.let(k.index("local", 0), "local")
-        row, column = k.op("floor_div", local, k.i(2)), k.op("rem", local, k.i(2))
-        with k.if_(k.op("lt", local, k.i(8))):
-            k.store(bins, (row, column), k.load(out, (local,)))
+    bins = k.alloc("bins", dtype, (rows, 4), "shared") if space == "shared" else ""
+    if bins:
+        with k.for_(k.op("floor_div", local, k.i(4)), k.i(rows), 8) as start:
+            k.store(bins, (start, column), k.load(out, (group, start, column)))
         k.barrier()
-        k.atomic(op, bins, (k.op("floor_div", k.op("rem", i, k.i(8)), k.i(2)), k.op("rem", i, k.i(2))), value)
+    for number, op in enumerate(updates):
+        place = k.op("add", row, k.i(2 * number)), column
+        if bins:
+            k.atomic(op, bins, place, value)
+        else:
+            k.atomic(op, out, (group, *place), value)
+    if bins:
         k.barrier()
-        with k.if_(k.op("and", k.op("lt", local, k.i(8)), k.op("eq", k.index("group", 0), k.i(0)))):
-            k.store(out, (local,), k.load(bins, (row, column)))
-    start = numbers(dtype, 8)
-    agree(device_name, k.finish(), {"x": numbers(dtype, n), "out": start})
+        with k.for_(k.op("floor_div", local, k.i(4)), k.i(rows), 8) as start:
+            k.store(out, (group, start, column), k.load(bins, (start, column)))
+    agree(device_name, k.finish(), {"x": numbers(dtype, n), "out": numbers(dtype, n // 32, rows, 4)})
 
 
 @pytest.mark.parametrize("dtype", [i32, u32, i64, u64, f32, f64], ids=str)
@@ -224,32 +222,30 @@ def test_compare_and_swap_counts(device_name: str, dtype: DType) -> None:
 
 # --- work-groups ----------------------------------------------------------------------------------------------------
 
-COLLECTIVES: list[tuple[CollectiveOp, DType]] = [
-    *itertools.product(("sum", "max", "min", "scan"), NUMBERS),
-    ("any", bool_),
-    ("all", bool_),
-]
 
-
-@pytest.mark.parametrize("workgroup", [(1, 1, 1), (7, 1, 1), (32, 1, 1), (5, 3, 2), (128, 1, 1)], ids=str)
-@pytest.mark.parametrize(("op", "dtype"), COLLECTIVES, ids=str)
-def test_collectives(device_name: str, op: CollectiveOp, dtype: DType, workgroup: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("workgroup", [(1, 1, 1), (7, 1, 1), (5, 3, 2), (128, 1, 1)], ids=str)
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_collectives(device_name: str, dtype: DType, workgroup: tuple[int, int, int]) -> None:
+    """Every collective of a dtype, each also of what the one before gave."""
     if not supported(device_name, dtype):
         return
     size = workgroup[0] * workgroup[1] * workgroup[2]
+    collectives: list[CollectiveOp] = ["any", "all"] if dtype is bool_ else ["max", "min", "sum", "scan"]
     k = KernelBuilder("collectives", workgroup=workgroup)
-    x, out = k.buffer("x", dtype, "read", (3 * size,)), k.buffer("out", dtype, "write", (3 * size,))
+    x, out = k.buffer("x", dtype, "read", (3 * size,)), k.buffer("out", dtype, "write", (8, 3 * size))
     plane = k.op("add", k.op("mul", k.index("local", 2), k.i(workgroup[1])), k.index("local", 1))
     local = k.op("add", k.op("mul", plane, k.i(workgroup[0])), k.index("local", 0))
     i = k.let(k.op("add", k.op("mul", k.index("group", 0), k.i(size)), local), "i")
-    first = k.collective(op, k.load(x, (i,)))
-    second = k.collective(op, first)
-    k.store(out, (i,), second if op != "scan" else first)
+    value = k.load(x, (i,))
+    for number, op in enumerate(collectives):
+        k.store(out, (k.i(2 * number), i), k.collective(op, value))
+        last = k.collective(op, k.collective("max" if dtype is not bool_ else "any", value))
+        k.store(out, (k.i(2 * number + 1), i), last)
     x_values = numbers(dtype, 3 * size)
-    if op in ("any", "all"):
-        x_values = np.repeat([op == "all", False, True], size)
-        x_values[size - 1] = op == "any"
-    agree(device_name, k.finish(), {"x": x_values, "out": np.zeros(3 * size, dtype.dtype)}, groups=(3, 1, 1))
+    if dtype is bool_:
+        x_values = np.repeat([True, False, True], size)
+        x_values[size - 1] = False
+    agree(device_name, k.finish(), {"x": x_values, "out": np.zeros((8, 3 * size), dtype.dtype)}, groups=(3, 1, 1))
 
 
 def test_a_collective_of_nan_and_signed_zeros(device_name: str) -> None:

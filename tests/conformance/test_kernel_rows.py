@@ -18,13 +18,13 @@ from tests.device_runs import assert_same, launch, supported
 from tests.unit.test_render_native_ops import converted, rows, specials
 
 ARITHMETIC = [dtype for dtype in ALL if dtype not in (f16, bf16)]
-PER_KERNEL = 4
 
 
-def batches(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """A few at a time: adapters may have as few as eight bindings."""
-    for start in range(0, len(items), PER_KERNEL):
-        yield items[start : start + PER_KERNEL]
+def batches(device_name: str, items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """As many at a time as a device has bindings for, beside three operands and the fault record."""
+    count = open_device(device_name).target.limit("buffers") - 4
+    for start in range(0, len(items), count):
+        yield items[start : start + count]
 
 
 class Sheet:
@@ -58,7 +58,7 @@ def test_native_rows(device_name: str, dtype: DType) -> None:
     pairs = np.array(list(itertools.product(specials(dtype), repeat=2)), dtype.dtype)
     a, b = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
     c = np.arange(len(a)) % 3 == 0
-    for batch in batches(rows(dtype)):
+    for batch in batches(device_name, rows(dtype)):
         sheet = Sheet(a=a, b=b, c=c)
         x, y, z = sheet.vars.values()
         for op in batch:
@@ -82,7 +82,7 @@ def test_division_and_shifts_by_constants(device_name: str, dtype: DType) -> Non
     shifts = [0, 1, dtype.bits - 1, dtype.bits, dtype.bits + 3]
     cases = [(name, d) for name in ("floor_div", "rem") for d in divisors]
     cases += [(name, s) for name in ("shift_left", "shift_right") for s in shifts]
-    for batch in batches(cases):
+    for batch in batches(device_name, cases):
         sheet = Sheet(a=a)
         for number, (name, constant) in enumerate(batch):
             sheet.column(f"out{number}", sheet.k.op(name, sheet.vars["a"], sheet.k.const(constant, dtype)))
@@ -116,7 +116,7 @@ def cast_values(source: DType) -> np.ndarray:
 def test_casts(device_name: str, source: DType) -> None:
     values = cast_values(source)
     targets = [to for to in ALL if to is not source and supported(device_name, source, to)]
-    for batch in batches(targets):
+    for batch in batches(device_name, targets):
         sheet = Sheet(a=values)
         for to in batch:
             sheet.column(f"out_{to}", sheet.k.cast(sheet.vars["a"], to))
@@ -132,7 +132,7 @@ def test_bitcasts(device_name: str, source: DType) -> None:
     targets = [
         d for d in ALL if d.bits == source.bits and d not in (source, bool_) and supported(device_name, source, d)
     ]
-    for batch in batches(targets):
+    for batch in batches(device_name, targets):
         sheet = Sheet(a=values)
         for to in batch:
             sheet.column(f"out_{to}", sheet.k.bitcast(sheet.vars["a"], to))

@@ -194,14 +194,16 @@ class _Wgsl(WgslExpressions):
 
     def _number(self, kind: str, axis: int, group: str) -> str:
         letter, size = AXES[axis], self.kernel.workgroup[axis]
+        whole = "i64(u64({}))" if self.index == "i64" else "i32({})"
         if kind == "num_groups":
-            return f"{self.index}(params.num_groups_{letter})"
+            return whole.format(f"params.num_groups_{letter}")
+        local = whole.format(f"local_id.{letter}")
         if kind == "local":
-            return f"{self.index}(local_id.{letter})"
-        first = f"{self.index}({group}.{letter})"
+            return local
+        first = whole.format(f"{group}.{letter}")
         if kind == "group" or size == 1:
             return first
-        return f"{first} * {self.constant(size, self.kernel.index_dtype).text} + {self.index}(local_id.{letter})"
+        return f"{first} * {self.constant(size, self.kernel.index_dtype).text} + {local}"
 
     @override
     def name_of(self, kind: str, buffer: str, axis: int) -> str:

@@ -97,6 +97,12 @@ def shift(name: str, dtype: DType, count: str) -> str:
     return f"fn {name}_{dtype.name}(a: {t}, count: {count}) -> {t} {{\n    return {body};\n}}"
 
 
+I32_TO_U64 = """
+// Sign extension.
+fn i32_to_u64(x: i32) -> u64 {
+    return u64(bitcast<u32>(x)) | (u64(bitcast<u32>(x >> 31u)) << 32u);
+}"""
+
 CLZ_64 = """
 fn clz_64(x: u64) -> u32 {
     let high = u32(x >> 32u);

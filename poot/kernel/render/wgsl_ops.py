@@ -175,7 +175,8 @@ class WgslExpressions(ThreadsRenderer):
                 self._needs_int64(f64)
             text = helpers.ordered(dtype, name == "max", self.is_nan(dtype))
             return Code(f"{self.helper(f'{name}_{dtype.name}', text)}({args[0].text}, {args[1].text})")
-        return Code(f"{name}({args[0].text})")
+        argument = self.fence(args[0], dtype) if isinstance(expr.args[0], Const) else args[0]  # no constant expression
+        return Code(f"{name}({argument.text})")
 
     def _integer(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         name = expr.name
@@ -287,11 +288,18 @@ class WgslExpressions(ThreadsRenderer):
         a, b = type_of(source), type_of(to)
         if source is bool_ and to.bits == 64:
             return Code(f"select({self.constant(0, to).text}, {self.constant(1, to).text}, {arg.text})")
-        if to.is_integer and source.bits < to.bits == 64 and source.kind != to.kind:
-            arg = Code(f"{'i64' if source.kind == 'int' else 'u64'}({arg.text})")  # extended as the source is signed
+        if to.is_integer and source.bits < to.bits == 64:
+            return self.extended(arg, source.kind == "int", b)
         code = arg if a == b else Code(f"{b}({arg.text})")
         widens = source is bool_ or (source.bits < to.bits and source.kind in ("uint", to.kind))
         return code if widens or not to.is_integer else narrowed(code, to)
+
+    def extended(self, arg: Code, signed: bool, t: str) -> Code:
+        """An integer of 32 bits in 64, without the language's own sign extension, which some drivers then compare wrongly."""
+        if arg.value is not None:
+            return converted(arg, t)
+        wide = Code(f"{self.helper('i32_to_u64', helpers.I32_TO_U64)}({arg.text})" if signed else f"u64({arg.text})")
+        return wide if t == "u64" else Code(f"bitcast<i64>({wide.text})")
 
     def _saturated(self, arg: Code, source: DType, to: DType) -> Code:
         low, high = float(to.min), float(to.max)
