@@ -1,3 +1,4 @@
+# size: the same kernels on every device, case after case: their table and their checks are read together
 """Kernels on every device, against the interpreter: flow, faults, atomics, work-groups, narrow elements, views."""
 
 from __future__ import annotations
