@@ -2,7 +2,7 @@
 
 `opencl` is the best device, `opencl:1` the next; POOT_OPENCL_DEVICE names a part of a device's or platform's name.
 """
-# pyright: basic
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

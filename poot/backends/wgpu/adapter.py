@@ -3,7 +3,7 @@
 `wgpu` is the best adapter, `wgpu:1` the next; POOT_WGPU_ADAPTER names a part of an adapter's name.  OpenGL adapters are
 never taken: where no driver for Vulkan, Metal or Direct3D 12 is installed, the device is absent.
 """
-# pyright: basic
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A wgpu adapter as a device: one command buffer and one submission a replay."""
-# pyright: basic
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

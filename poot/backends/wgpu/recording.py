@@ -3,7 +3,7 @@
 Buffers are bound from their start, and the number of a view's first element goes with the parameters, so that views at
 any offset use the same bind group.  Only buffers that are longer than one binding may be are bound from further on.
 """
-# pyright: basic
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ class WgslExpressions(ThreadsRenderer):
         return code if widens or not to.is_integer else narrowed(code, to)
 
     def extended(self, arg: Code, signed: bool, t: str) -> Code:
-        """An integer of 32 bits in 64, without the language's own sign extension, which some drivers then compare wrongly."""
+        """An integer of 32 bits in 64, by hand: some drivers compare what WGSL has sign-extended wrongly."""
         if arg.value is not None:
             return converted(arg, t)
         wide = Code(f"{self.helper('i32_to_u64', helpers.I32_TO_U64)}({arg.text})" if signed else f"u64({arg.text})")
