@@ -383,6 +383,17 @@ def test_names_of_the_languages_own(device_name: str) -> None:
     agree(device_name, k.finish(), {"global": numbers(f32, 4), "min": np.zeros(4, np.float32)})
 
 
+@pytest.mark.parametrize("name", ["at", "element", "value", "word", "seen", "swap", "compare", "first", "bits", "lane"])
+def test_buffers_called_as_the_locals_of_helper_functions(device_name: str, name: str) -> None:
+    k = KernelBuilder("f", workgroup=(8, 1, 1), threads=(8, 1, 1))
+    narrow, count = k.buffer(name, u8, "readwrite", (8,)), k.buffer(f"{name}_2", f32, "readwrite", (1,))
+    i = k.index("thread", 0)
+    k.store(narrow, (i,), k.op("add", k.load(narrow, (i,)), k.const(1, u8)))
+    k.atomic("add", count, (k.i(0),), k.const(1.0, f32))
+    values = {name: numbers(u8, 8), f"{name}_2": np.zeros(1, np.float32)}
+    agree(device_name, k.finish(), values)
+
+
 @pytest.mark.parametrize("groups", [(70_000, 1, 1), (3, 66_000, 1), (1, 2, 65_537)], ids=str)
 def test_grids_past_a_limit_of_65535(device_name: str, groups: tuple[int, int, int]) -> None:
     if device_name == "interpret":

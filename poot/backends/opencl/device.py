@@ -28,10 +28,10 @@ from poot.backends.device import (
     Recording,
     launch_arguments,
 )
+from poot.backends.opencl.arguments import launched_groups, scalar_argument
 from poot.backends.opencl.platform import cl, devices, target
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, Rendered, register_language
-from poot.dtypes import bool_
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError
 from poot.kernel.ir import FAULT_WORDS, Kernel
 from poot.kernel.render.opencl import kernel_arguments, render
@@ -40,6 +40,7 @@ from poot.target import Target
 
 _SPARE_BYTES = 1 << 30
 _PROGRAMS = 512
+_MOST_HELD = 4096
 _ALIGN = 64
 
 
@@ -116,6 +117,8 @@ class OpenCLDevice:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._busy = False
+        #: What enqueued work uses: host memory below a buffer would go with the last reference to it.
+        self._held: list[object] = []
         self.target = target(device)
         self._options = ["-cl-std=CL1.2"]
         if self.target.has("correct_division"):
@@ -209,7 +212,14 @@ class OpenCLDevice:
                 src_offset=source.offset,
                 dst_offset=target.offset,
             )
-            self._busy = True
+            self._hold(source, target)
+
+    def _hold(self, *used: object) -> None:
+        """Keep what has been enqueued until it has run."""
+        self._busy = True
+        self._held.append(used)
+        if len(self._held) > _MOST_HELD:
+            self._finish()
 
     def host_view(self, view: BufferView, nbytes: int) -> HostArray | None:
         with self._using("read"):
@@ -233,6 +243,7 @@ class OpenCLDevice:
         if self._busy:
             self._queue.finish()
             self._busy = False
+            self._held.clear()
 
     # --- kernels ---
 
@@ -275,7 +286,7 @@ class OpenCLDevice:
             prepared = [
                 step if isinstance(step, CopySpec) else self._prepare(step, views, rebindable, fault)
                 for step in steps
-                if isinstance(step, CopySpec) or 0 not in step.groups
+                if isinstance(step, CopySpec) or 0 not in launched_groups(step)
             ]
         recording = ClRecording(tuple(prepared), tuple(views), tuple(rebindable))
         self.replay(recording, bindings)
@@ -293,7 +304,7 @@ class OpenCLDevice:
         for number, (slot, what) in enumerate(kernel_arguments(compiled.kernel, faults=bool(compiled.sites))):
             value, offset = values[slot]
             if slot.kind not in ("buffer", "fault"):
-                kernel.set_arg(number, _scalar(value, slot.dtype))
+                kernel.set_arg(number, scalar_argument(value, slot.dtype))
             elif what == "pointer":
                 position = fault if slot.kind == "fault" else int(value)
                 view = self._no_fault if position < 0 else views[position]
@@ -302,7 +313,7 @@ class OpenCLDevice:
                 else:
                     _set_buffer(kernel, number, view, offset, slot.dtype.itemsize)
         local = compiled.kernel.workgroup
-        x, y, z = (count * size for count, size in zip(launch.groups, local, strict=True))
+        x, y, z = (count * size for count, size in zip(launched_groups(launch), local, strict=True))
         return _Launch(kernel, (x, y, z), local, tuple(patches))
 
     def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
@@ -312,7 +323,7 @@ class OpenCLDevice:
     def _replay(self, recording: Recording, bindings: Sequence[BufferView], queue: Any) -> list[Any]:
         assert isinstance(recording, ClRecording)
         events: list[Any] = []
-        self._busy = True
+        self._hold(recording, tuple(bindings))
         for step in recording.steps:
             if isinstance(step, CopySpec):
                 source = _at(recording, bindings, step.source, step.source_offset)
@@ -359,13 +370,6 @@ def _at(recording: ClRecording, bindings: Sequence[BufferView], position: int, o
     if view is None:
         view = bindings[recording.rebindable.index(position)]
     return BufferView(view.buffer, view.offset + offset)
-
-
-def _scalar(value: int | float, dtype: Any) -> Any:
-    if dtype is bool_:
-        return np.uint8(bool(value))
-    scalar = dtype.dtype.type(value)
-    return scalar if dtype.is_integer or dtype.itemsize > 2 else scalar.view(np.uint16)
 
 
 def make_device(ordinal: int) -> OpenCLDevice:

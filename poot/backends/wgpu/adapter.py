@@ -113,7 +113,7 @@ def target(chosen: Any, features: set[str]) -> Target:
     known = {
         "workgroup_invocations": limits["max-compute-invocations-per-workgroup"],
         "workgroup_storage": limits["max-compute-workgroup-storage-size"],
-        "buffers": min(64, limits["max-storage-buffers-per-shader-stage"]),
+        "buffers": min(64, limits["max-storage-buffers-per-shader-stage"] - 1),  # one holds the parameters
         "dispatch": per_axis,
         "grid": 2**31 - 1,
         "binding_bytes": limits["max-storage-buffer-binding-size"],

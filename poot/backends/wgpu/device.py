@@ -218,7 +218,7 @@ class WgpuDevice:
                 for dispatch in (step,) if isinstance(step, Dispatch) else (step.words, step.bytes):
                     for word, value in () if dispatch is None else dispatch.values:
                         words[word] = value
-            usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
+            usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_DST
             params = self._device.create_buffer(size=words.nbytes, usage=usage)
             self._queue.write_buffer(params, 0, words)
             recording = WgpuRecording(tuple(prepared), tuple(table), tuple(rebindable), words, params)

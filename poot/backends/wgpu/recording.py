@@ -24,7 +24,7 @@ from poot.kernel.render.threads_text import ThreadsSource
 from poot.kernel.render.wgsl import FIXED_WORDS, parameter_words
 
 BLOCK_WORDS = 64
-"""Parameters of a launch start at multiples of 256 bytes, as bindings of uniform buffers have to."""
+"""Parameters of a launch start at multiples of 256 bytes, as bindings of storage buffers have to."""
 
 _BIND_GROUPS = 16
 _BINDING_ALIGN = 256
@@ -68,11 +68,12 @@ class WgpuKernel:
     def _make(self, writable: bool) -> tuple[Any, Any]:
         text = self._source.text
         if writable:
-            text = text.replace("var<storage, read> ", "var<storage, read_write> ")
+            head, params, rest = text.partition("params: Params;")
+            text = head + params + rest.replace("var<storage, read> ", "var<storage, read_write> ")
         kinds = [
             "storage" if writable or b.access != "read" else "read-only-storage" for b in self.compiled.kernel.buffers
         ]
-        kinds = ["uniform", *kinds, *(["storage"] if self.faults else [])]
+        kinds = ["read-only-storage", *kinds, *(["storage"] if self.faults else [])]
         entries = [
             {"binding": number, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": kind}}
             for number, kind in enumerate(kinds)

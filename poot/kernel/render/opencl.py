@@ -126,7 +126,7 @@ class _OpenCL(OpenCLExpressions):
         for scratch_type, count in self.scratch.items():
             name = self.name_of(f"scratch_{scratch_type}", "", -1)
             self.line(f"__local {scratch_type} {name}[{count}];")
-        surplus = self.surplus()
+        surplus = "" if self.together else self.surplus()  # work-groups past the end are not launched
         if surplus:
             self.line(f"if ({surplus}) {{")
             self.line("    return;")

@@ -80,6 +80,15 @@ def shift(dtype: DType, left: bool) -> str:
     return f"{t} {name}_{n}({t} a, {t} count) {{\n    return {body};\n}}"
 
 
+def absolute(dtype: DType) -> str:
+    """The absolute value, in which the least integer stays; drivers may take that for undefined in their own abs."""
+    t, u, n = type_of(dtype), unsigned_of(dtype), dtype.name
+    return f"""
+{t} abs_{n}({t} a) {{
+    return ({t})(a < 0 ? 0 - ({u})a : ({u})a);
+}}"""
+
+
 # --- floats ---------------------------------------------------------------------------------------------------------
 
 
@@ -93,6 +102,15 @@ def ordered(dtype: DType, greater: bool) -> str:
     if (isnan(b)) return b;
     if (a == b) return as_{t}(as_{bits}(a) {zeros} as_{bits}(b));
     return a {compare} b ? a : b;
+}}"""
+
+
+def rounded(name: str, dtype: DType) -> str:
+    """To a whole number; drivers may take the built-in functions of NaN, infinities and large numbers for undefined."""
+    t, limit = type_of(dtype), "0x1p23f" if dtype is f32 else "0x1p52"
+    return f"""
+{t} {name}_{dtype.name}({t} x) {{
+    return fabs(x) < {limit} ? {"rint" if name == "round" else name}(x) : x;
 }}"""
 
 

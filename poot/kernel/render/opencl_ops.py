@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from poot.dtypes import DType, bf16, bool_, f16, f32, f64
+from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i64
 from poot.kernel.ir import Op
 from poot.kernel.render import opencl_helpers as helpers
 from poot.kernel.render.opencl_helpers import type_of, unsigned_of
@@ -22,7 +22,7 @@ _ARITHMETIC = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _BITS = {"and": "&", "or": "|", "xor": "^"}
 TRUTH = {"and": "&&", "or": "||", "xor": "!=", "min": "&&", "max": "||"}
-_FLOAT = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint"}
+_FLOAT = {"abs": "fabs", "sqrt": "sqrt"}
 _NARROW = (f16, bf16)
 
 
@@ -70,6 +70,8 @@ class OpenCLExpressions(ThreadsRenderer):
             return Code(f"-{args[0].at(ATOM)}", UNARY)
         if name in _FLOAT:
             return Code(f"{_FLOAT[name]}({args[0].text})")
+        if name not in ("min", "max"):
+            return Code(f"{self.helper(f'{name}_{dtype.name}', helpers.rounded(name, dtype))}({args[0].text})")
         function = self.helper(f"{name}_{dtype.name}", helpers.ordered(dtype, name == "max"))
         return Code(f"{function}({args[0].text}, {args[1].text})")
 
@@ -80,7 +82,9 @@ class OpenCLExpressions(ThreadsRenderer):
             case "add" | "sub" | "mul" | "neg":
                 return self._wrapping(expr, dtype, args)
             case "abs":
-                return Code(f"({t})abs({args[0].text})", UNARY) if dtype.kind == "int" else args[0]
+                if dtype.kind == "uint":
+                    return args[0]
+                return Code(f"{self.helper(f'abs_{dtype.name}', helpers.absolute(dtype))}({args[0].text})")
             case "not":
                 return Code(f"({t})~{args[0].at(UNARY)}" if dtype.bits < 32 else f"~{args[0].at(UNARY)}", UNARY)
             case "popcount" | "clz":
@@ -181,7 +185,8 @@ class OpenCLExpressions(ThreadsRenderer):
             if source.kind == "uint":
                 arg = Code(f"{function}({arg.text}, false)")
             else:
-                arg = Code(f"{function}(abs((long){arg.at(UNARY)}), {arg.at(PRODUCT)} < 0)")
+                magnitude = self.helper("abs_i64", helpers.absolute(i64))
+                arg = Code(f"{function}({magnitude}({arg.text}), {arg.at(PRODUCT)} < 0)")
         elif source is not f32:
             arg = Code(f"(float){arg.at(UNARY)}", UNARY)
         text = helpers.F32_TO_F16 if to is f16 else helpers.F32_TO_BF16

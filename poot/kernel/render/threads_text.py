@@ -17,13 +17,15 @@ ATOM, UNARY, PRODUCT, SUM, LOOSE = 9, 8, 7, 6, 0
 class Code(NamedTuple):
     """The text of an expression, and how tightly it binds.
 
-    `wrapping` gives the same bits in the unsigned type; `value` is that of an integer literal.
+    `wrapping` gives the same bits in the unsigned type; `value` is that of an integer literal;
+    `plain` is a comparison as it stands in a selection.
     """
 
     text: str
     level: int = ATOM
     wrapping: tuple[str, int] | None = None
     value: int | None = None
+    plain: str | None = None
 
     def at(self, level: int) -> str:
         """The text, in parentheses where it binds less tightly than `level`."""

@@ -1,6 +1,7 @@
 """WGSL: a prepared kernel as one compute shader.
 
-Binding 0 is a uniform struct of 32-bit words, as `parameter_words` lists them; then come the buffers in the order of
+Binding 0 is a struct of 32-bit words, as `parameter_words` lists them (in storage: what stands in uniform buffers,
+Mesa's drivers may compile in, and then see through the zero that fences floats).  Then come the buffers in the order of
 the kernel's parameters, and the fault record where the kernel can fault.  A buffer is bound from any offset that the
 device likes; the number of its first element is a word of the struct.  Elements of 8 and 16 bits lie packed in u32.
 """
@@ -113,7 +114,7 @@ class _Wgsl(WgslExpressions):
         return "fault_first" if buffer == "fault" else self.name_of("first", buffer, -1)
 
     def _bindings(self) -> list[str]:
-        lines = ["@group(0) @binding(0) var<uniform> params: Params;"]
+        lines = ["@group(0) @binding(0) var<storage, read> params: Params;"]
         for number, buffer in enumerate(self.kernel.buffers, 1):
             access = "read" if buffer.access == "read" else "read_write"
             kind = "u32" if self._packed(buffer) else self._element(buffer)
@@ -333,14 +334,14 @@ class _Wgsl(WgslExpressions):
         if stmt.op == "compare_exchange" or (stmt.op == "add" and dtype.is_float):
             key = f"atomic_{stmt.op}_{name}"
             function = self.helper(
-                key, helpers.atomic_function(key, self._element_at(array, Code("element")), dtype, stmt.op)
+                key, helpers.atomic_function(key, self._element_at(array, Code("element_number")), dtype, stmt.op)
             )
             operands = value.text if compare is None else f"{compare.text}, {value.text}"
             return f"{function}({flat.text}, {operands})"
         if not dtype.is_float:
             return f"{_CALLS[stmt.op]}(&{place}, {value.text})"
         bits = f"{_CALLS[stmt.op]}(&{place}, bitcast<{self._element(array)}>({value.text}))"
-        return f"bitcast<{dtype.name}>({bits})"
+        return bits if stmt.result is None else f"bitcast<{dtype.name}>({bits})"
 
     # --- work-groups, faults, loops ---
 

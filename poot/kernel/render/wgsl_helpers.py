@@ -31,6 +31,12 @@ fn fence_f64(x: f64) -> f64 {
 }""",
 }
 
+HOLDS = """
+// A comparison that is not turned round where a branch negates it: that would be wrong for NaN.
+fn holds(comparison: bool) -> bool {
+    return select(0u, 1u, comparison) != params.zero;
+}"""
+
 IS_NAN: dict[DType, str] = {
     f32: """
 fn is_nan_f32(x: f32) -> bool {
@@ -285,15 +291,15 @@ fn group_scan_{dtype.name}(value: {t}, lane: u32) -> {t} {{
 def narrow_load(name: str, buffer: str, dtype: DType, first: str, atomic: bool) -> str:
     """An element of 8 or 16 bits out of its word."""
     per_word = 32 // dtype.bits
-    word = f"{buffer}[at / {per_word}u]"
+    word = f"{buffer}[element_at / {per_word}u]"
     word = f"atomicLoad(&{word})" if atomic else word
     t = type_of(dtype)
     if dtype.kind == "int":
         word = f"bitcast<i32>({word})"
-    value = f"extractBits({word}, at % {per_word}u * {dtype.bits}u, {dtype.bits}u)"
+    value = f"extractBits({word}, element_at % {per_word}u * {dtype.bits}u, {dtype.bits}u)"
     return f"""
-fn {name}(element: i32) -> {t} {{
-    let at = u32({first} + element);
+fn {name}(element_number: i32) -> {t} {{
+    let element_at = u32({first} + element_number);
     return {value}{" != 0u" if dtype is bool_ else ""};
 }}"""
 
@@ -301,18 +307,18 @@ fn {name}(element: i32) -> {t} {{
 def narrow_store(name: str, buffer: str, dtype: DType, first: str) -> str:
     """An element of 8 or 16 bits into its word, which other threads may be writing to."""
     per_word = 32 // dtype.bits
-    value = "value" if type_of(dtype) == "u32" else "u32(value)"
+    value = "new_value" if type_of(dtype) == "u32" else "u32(new_value)"
     return f"""
-fn {name}(element: i32, value: {type_of(dtype)}) {{
-    let at = u32({first} + element);
-    var seen = atomicLoad(&{buffer}[at / {per_word}u]);
+fn {name}(element_number: i32, new_value: {type_of(dtype)}) {{
+    let element_at = u32({first} + element_number);
+    var word_seen = atomicLoad(&{buffer}[element_at / {per_word}u]);
     loop {{
-        let word = insertBits(seen, {value}, at % {per_word}u * {dtype.bits}u, {dtype.bits}u);
-        let swap = atomicCompareExchangeWeak(&{buffer}[at / {per_word}u], seen, word);
-        if (swap.exchanged) {{
+        let word_new = insertBits(word_seen, {value}, element_at % {per_word}u * {dtype.bits}u, {dtype.bits}u);
+        let word_swap = atomicCompareExchangeWeak(&{buffer}[element_at / {per_word}u], word_seen, word_new);
+        if (word_swap.exchanged) {{
             break;
         }}
-        seen = swap.old_value;
+        word_seen = word_swap.old_value;
     }}
 }}"""
 
@@ -323,26 +329,27 @@ def atomic_function(name: str, place: str, dtype: DType, op: str) -> str:
     u = f"u{dtype.bits}" if dtype.is_float else t
     if op == "compare_exchange":
         return f"""
-fn {name}(element: i32, compare: {t}, value: {t}) -> {t} {{
+fn {name}(element_number: i32, wanted_value: {t}, new_value: {t}) -> {t} {{
     loop {{
-        let swap = atomicCompareExchangeWeak(&{place}, compare, value);
-        if (swap.exchanged || swap.old_value != compare) {{
-            return swap.old_value;
+        let word_swap = atomicCompareExchangeWeak(&{place}, wanted_value, new_value);
+        if (word_swap.exchanged || word_swap.old_value != wanted_value) {{
+            return word_swap.old_value;
         }}
     }}
-    return compare;
+    return wanted_value;
 }}"""
     return f"""
-fn {name}(element: i32, value: {t}) -> {t} {{
-    var seen = atomicLoad(&{place});
+fn {name}(element_number: i32, new_value: {t}) -> {t} {{
+    var word_seen = atomicLoad(&{place});
     loop {{
-        let swap = atomicCompareExchangeWeak(&{place}, seen, bitcast<{u}>(bitcast<{t}>(seen) + value));
-        if (swap.exchanged) {{
+        let word_new = bitcast<{u}>(bitcast<{t}>(word_seen) + new_value);
+        let word_swap = atomicCompareExchangeWeak(&{place}, word_seen, word_new);
+        if (word_swap.exchanged) {{
             break;
         }}
-        seen = swap.old_value;
+        word_seen = word_swap.old_value;
     }}
-    return bitcast<{t}>(seen);
+    return bitcast<{t}>(word_seen);
 }}"""
 
 

@@ -148,7 +148,8 @@ class WgslExpressions(ThreadsRenderer):
             for side, arg in enumerate(expr.args[1:]):
                 if not isinstance(arg, Const) and self._resolved(arg) in compared:
                     values[side] = self.fence(values[side], expr.dtype)
-        return Code(f"select({values[1].text}, {values[0].text}, {args[0].text})")
+        test = args[0].plain or args[0].text
+        return Code(f"select({values[1].text}, {values[0].text}, {test})")
 
     def _compare(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         left, right = args
@@ -160,7 +161,10 @@ class WgslExpressions(ThreadsRenderer):
                 right = self.fence(right, dtype)
             if expr.name == "ne":  # the language's own != is false where an operand is NaN
                 return Code(f"!({left.at(PRODUCT)} == {right.at(PRODUCT)})", UNARY)
-        return Code(f"{left.at(PRODUCT)} {COMPARE[expr.name]} {right.at(PRODUCT)}", LOOSE)
+        text = f"{left.at(PRODUCT)} {COMPARE[expr.name]} {right.at(PRODUCT)}"
+        if dtype.is_float and expr.name != "eq":
+            return Code(f"{self.helper('holds', helpers.HOLDS)}({text})", plain=text)
+        return Code(text, LOOSE)
 
     def _float(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         name = expr.name

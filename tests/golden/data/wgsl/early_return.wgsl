@@ -1,0 +1,54 @@
+struct Params {
+    zero: u32,
+    folded: u32,
+    num_groups_x: u32,
+    num_groups_y: u32,
+    num_groups_z: u32,
+    y_first: i32,
+    y_extent_0: i32,
+    n: i32,
+    threads_x: i32,
+}
+
+@group(0) @binding(0) var<storage, read> params: Params;
+@group(0) @binding(1) var<storage, read_write> y: array<i32>;
+
+fn rem_i32(a: i32, b: i32) -> i32 {
+    if (b == 0 || b == -1) {
+        return 0;
+    }
+    let rest = a % b;
+    return select(rest, rest + b, rest != 0 && (rest < 0) != (b < 0));
+}
+
+// The number of a work-group, where a grid that is too long on one axis is dispatched in another shape.
+fn launch_group(workgroup: vec3<u32>, counts: vec3<u32>) -> vec3<u32> {
+    if (params.folded == 0u) {
+        return workgroup;
+    }
+    let number = workgroup.x + counts.x * (workgroup.y + counts.y * workgroup.z);
+    let rows = number / params.num_groups_x;
+    return vec3<u32>(number % params.num_groups_x, rows % params.num_groups_y, rows / params.num_groups_y);
+}
+
+@compute @workgroup_size(128, 1, 1)
+fn early_return(
+    @builtin(workgroup_id) workgroup_id: vec3<u32>,
+    @builtin(num_workgroups) num_workgroups: vec3<u32>,
+    @builtin(local_invocation_id) local_id: vec3<u32>,
+) {
+    let group = launch_group(workgroup_id, num_workgroups);
+    if (group.z >= params.num_groups_z) {
+        return;
+    }
+    let thread_x = i32(group.x) * 128 + i32(local_id.x);
+    if (thread_x >= params.threads_x) {
+        return;
+    }
+    // <golden early_return>:1: if i % n == 0: return
+    if (rem_i32(thread_x, params.n) == 0) {
+        return;
+    }
+    // <golden early_return>:2: y[i] = i
+    y[params.y_first + thread_x] = thread_x;
+}

@@ -1,0 +1,50 @@
+struct Params {
+    zero: u32,
+    folded: u32,
+    num_groups_x: u32,
+    num_groups_y: u32,
+    num_groups_z: u32,
+    x_first: i32,
+    x_extent_0: i32,
+    y_first: i32,
+    y_extent_0: i32,
+    a: f32,
+    threads_x: i32,
+}
+
+@group(0) @binding(0) var<storage, read> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+
+// The value itself, in a form that the compiler cannot simplify together with its surroundings.
+fn fence_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ params.zero);
+}
+
+// The number of a work-group, where a grid that is too long on one axis is dispatched in another shape.
+fn launch_group(workgroup: vec3<u32>, counts: vec3<u32>) -> vec3<u32> {
+    if (params.folded == 0u) {
+        return workgroup;
+    }
+    let number = workgroup.x + counts.x * (workgroup.y + counts.y * workgroup.z);
+    let rows = number / params.num_groups_x;
+    return vec3<u32>(number % params.num_groups_x, rows % params.num_groups_y, rows / params.num_groups_y);
+}
+
+@compute @workgroup_size(128, 1, 1)
+fn saxpy(
+    @builtin(workgroup_id) workgroup_id: vec3<u32>,
+    @builtin(num_workgroups) num_workgroups: vec3<u32>,
+    @builtin(local_invocation_id) local_id: vec3<u32>,
+) {
+    let group = launch_group(workgroup_id, num_workgroups);
+    if (group.z >= params.num_groups_z) {
+        return;
+    }
+    let thread_x = i32(group.x) * 128 + i32(local_id.x);
+    if (thread_x >= params.threads_x) {
+        return;
+    }
+    // <golden saxpy>:1: y[i] = a * x[i] + y[i]
+    y[params.y_first + thread_x] = fence_f32(params.a * x[params.x_first + thread_x]) + y[params.y_first + thread_x];
+}
