@@ -12,7 +12,7 @@ import pytest
 
 from tests.plugin_skips import DeclaredSkips
 
-DEVICES: Final = ("interpret", "cpu")
+DEVICES: Final = ("interpret", "cpu", "opencl", "wgpu")
 """The devices that conformance tests run on. One that is absent fails them; it does not skip."""
 
 SLOW_DEVICES: Final = frozenset({"interpret"})

@@ -11,6 +11,10 @@ source tools/env.sh
 
 # ---- Debian packages that tests need: name them here, one a line. Installed only where one is missing.
 debian_packages=(
+    pocl-opencl-icd      # OpenCL on the CPU
+    ocl-icd-libopencl1
+    mesa-vulkan-drivers  # Vulkan on the CPU: lavapipe
+    libvulkan1
 )
 
 install_debian_packages() {
@@ -34,7 +38,7 @@ install_debian_packages() {
 if (( ${#debian_packages[@]} )) && command -v dpkg-query >/dev/null; then
     install_debian_packages "${debian_packages[@]}"
 fi
-ensure_env test test,dev
+ensure_env test test,dev,opencl,wgpu
 if [[ "${DEV_TOOLS_ONLY:-}" == 1 ]]; then
     exit
 fi
