@@ -373,7 +373,7 @@ class EngineError(PootError, RuntimeError):
 class StateLost(EngineError):
     """In-place state that a failed step left undefined."""
 
-    template = "state {name!r} was being updated in place when step {step} failed"
+    template = "state {name!r} was being updated when step {step} failed"
     default_remedy = "set it with exe.state[{name!r}] = value, or exe.state.reset()."
 
 
@@ -381,6 +381,18 @@ class WeightError(PootError, ValueError):
     """Weights that are missing, unknown, or of the wrong shape or dtype."""
 
     template = "weight {name!r}: {message}"
+
+
+class WeightsError(WeightError):
+    """Several weights that are missing, unknown, or of the wrong shape or dtype, listed by what is wrong."""
+
+    template = "{count} weights do not fit:{listing}"
+
+
+class WeightFileError(PootError, ValueError):
+    """A weight file that is missing, truncated or damaged."""
+
+    template = "{path}: {message}"
 
 
 class SerialisationError(PootError, ValueError):

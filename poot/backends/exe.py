@@ -95,9 +95,13 @@ class StateView:
 class Exe:
     """Weights on a device, and the state that the entries over them share."""
 
-    def __init__(self, engine: Engine, weights: dict[str, tuple[Buffer, ArraySpec]]) -> None:
+    def __init__(
+        self, engine: Engine, weights: dict[str, tuple[Buffer, ArraySpec]], held: list[tuple[Buffer, int]]
+    ) -> None:
         self.engine = engine
         self.weights = weights
+        #: The buffers of the weights, each once, and how many bytes of the device they take.
+        self.held = held
         self.states: dict[str, tuple[Buffer, ArraySpec]] = {}
         self.entries: dict[int, Entry] = {}
         self.loaded = True

@@ -26,9 +26,9 @@ from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
 from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
-from poot.backends.weights import WeightMap, WeightStore
+from poot.backends.weights import Wanting, WeightMap, WeightStore, compare_weights, refuse, wanted_specs
 from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import ArgumentTypeError, EngineError, EvaluateError, WeightError
+from poot.errors import ArgumentTypeError, EngineError, EvaluateError
 from poot.kernel.ir import FAULT_WORDS
 from poot.plan.program import Program
 
@@ -80,22 +80,43 @@ class Engine:
 
     # --- weights and entries ---
 
-    def load_weights(self, store: WeightStore, weight_map: WeightMap | None = None) -> Exe:
-        """Upload every array of the map (all of the store, if none is given) once."""
+    def load_weights(
+        self,
+        store: WeightStore,
+        weight_map: WeightMap | None = None,
+        wanting: Wanting | Sequence[Wanting] | None = None,
+    ) -> Exe:
+        """Upload every array of the map (all of the store, if none is given) once, whatever the number of its entries.
+
+        Names that stand for the same stored view share one buffer; a device that works on the host's memory uses mapped
+        files in place.  With `wanting` (graphs, programs or staged programs), constants that are missing, unwanted, of
+        another shape or dtype are all listed in one WeightsError, before anything is written.
+        """
         if not isinstance(store, WeightStore):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(what="load_weights", actual=type(store).__name__, expected="a WeightStore")
-        arrays = (weight_map or WeightMap.identity(store)).resolve(store)
+        arrays = (weight_map or WeightMap.identity(store)).resolve(store, wanting)
         with contextlib.ExitStack() as failed:
             weights: dict[str, tuple[Buffer, ArraySpec]] = {}
+            held: dict[int, tuple[Buffer, int]] = {}
             for name, array in arrays.items():
-                spec = ArraySpec(as_dtype(array.dtype, f"weight {name!r}"), array.shape)
-                buffer = self._allocate(spec.nbytes, failed)
-                self.device.write(BufferView(buffer), np.ascontiguousarray(array).reshape(array.shape))
-                weights[name] = buffer, spec
+                if id(array) not in held:
+                    held[id(array)] = self._upload(array, store.unchanging, failed)
+                weights[name] = held[id(array)][0], ArraySpec(as_dtype(array.dtype, f"weight {name!r}"), array.shape)
             failed.pop_all()
-        exe = Exe(self, weights)
+        exe = Exe(self, weights, list(held.values()))
         self._exes.add(exe)
         return exe
+
+    def _upload(self, array: HostArray, unchanging: bool, failed: contextlib.ExitStack) -> tuple[Buffer, int]:
+        """A buffer with the elements of an array, and how many bytes of the device it takes."""
+        flags = array.flags
+        if unchanging and flags.c_contiguous and flags.aligned and array.nbytes:
+            shared = self.device.import_host(array)
+            if shared is not None:
+                return shared, 0
+        buffer = self._allocate(array.nbytes, failed)
+        self.device.write(BufferView(buffer), np.require(array, requirements=["C", "A"]).reshape(array.shape))
+        return buffer, array.nbytes
 
     def add_entry(self, exe: Exe, staged: Program | HasProgram) -> Entry:
         """Compile, load and bind a program; nothing is kept if any part of that fails.
@@ -186,8 +207,11 @@ class Engine:
             self._require_mine(exe)
             for entry in exe.entries.values():
                 self._release(entry)
-            for buffer, spec in (*exe.weights.values(), *exe.states.values()):
+            for buffer, nbytes in exe.held:
+                self._free(buffer, nbytes)
+            for buffer, spec in exe.states.values():
                 self._free(buffer, spec.nbytes)
+            exe.held.clear()
             exe.entries.clear()
             exe.weights.clear()
             exe.states.clear()
@@ -266,13 +290,8 @@ class Engine:
 
 
 def _check_weights(program: Program, exe: Exe) -> None:
-    for variable in program.graph.constants:
-        if variable.name not in exe.weights:
-            known = ", ".join(sorted(exe.weights)[:8]) or "none"
-            raise WeightError(name=variable.name, message=f"the exe has no such weight; it has {known}")
-        spec = exe.weights[variable.name][1]
-        if spec != variable.spec:
-            raise WeightError(name=variable.name, message=f"the graph wants {variable.spec}, the exe has {spec}")
+    given = {name: spec for name, (_, spec) in exe.weights.items()}
+    refuse(compare_weights(wanted_specs(program), given))
 
 
 def _check_states(program: Program, exe: Exe) -> None:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import ArgumentTypeError, WeightError
+from poot.backends.safetensor_files import read_safetensors
+from poot.dtypes import ArraySpec, DType, as_dtype
+from poot.errors import ArgumentTypeError, UnsupportedDTypeError, WeightError, WeightsError
 
 HostArray = np.ndarray[Any, Any]
 
 
 class WeightStore:
-    """Named host arrays, bytes as stored.  Made by `from_arrays`."""
+    """Named host arrays, bytes as stored.  Made by `from_arrays` or `from_safetensors`."""
 
-    def __init__(self, arrays: Mapping[str, HostArray]) -> None:
+    def __init__(self, arrays: Mapping[str, HostArray], formats: Mapping[str, str] | None = None) -> None:
         self._arrays = dict(arrays)
+        self._formats = dict(formats or {})
+        #: Whether nothing changes the arrays as long as they are in use, so that a device may read them in place.
+        self.unchanging = False
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, Any]) -> WeightStore:
@@ -36,6 +42,25 @@ class WeightStore:
             as_dtype(kept[name].dtype, f"weight {name!r}")
         return WeightStore(kept)
 
+    @staticmethod
+    def from_safetensors(path: str | os.PathLike[str]) -> WeightStore:
+        """A store over a safetensors file, the shards of a `.safetensors.index.json`, or a folder that holds either.
+
+        Nothing is read but the headers: the files are mapped into memory, read-only, for as long as the store, an exe
+        or an array made of them is in use.  Devices that work on the host's memory use them in place.  Replace such a
+        file by renaming another over it; writing into it changes the weights, and cutting it short ends the process.
+        Tensors of 8 bits and fewer that no dtype stands for (F8_E4M3 …) are bytes: `StoredView(name, dtype=poot.u8)`.
+
+        WeightFileError where a file is missing, truncated or damaged.
+        """
+        found = read_safetensors(path)
+        store = WeightStore(
+            {name: stored.array for name, stored in found.items()},
+            {name: stored.format for name, stored in found.items() if stored.format},
+        )
+        store.unchanging = True
+        return store
+
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
 
@@ -47,28 +72,97 @@ class WeightStore:
 
     def spec(self, name: str) -> ArraySpec:
         """The dtype and shape of a stored array; WeightError if there is none of that name."""
-        array = self.array(name)
-        return ArraySpec(as_dtype(array.dtype), array.shape)
+        return _spec(self.array(name))
 
     def array(self, name: str) -> HostArray:
-        """The stored array itself; WeightError if there is none of that name."""
+        """The stored array itself; WeightError if there is none of that name.
+
+        UnsupportedDTypeError where no dtype stands for its format.
+        """
+        array = self.bytes_or_array(name)
+        if name in self._formats:
+            remedy = "take its bytes: StoredView(name, dtype=poot.u8)."
+            raise UnsupportedDTypeError(what=f"weight {name!r}", actual=self._formats[name], remedy=remedy)
+        return array
+
+    def bytes_or_array(self, name: str) -> HostArray:
+        """The stored array, or its bytes as u8 where no dtype stands for its format."""
         if name not in self._arrays:
-            known = ", ".join(sorted(self._arrays)[:8]) or "nothing"
-            raise WeightError(name=name, message=f"the store has no such array; it has {known}")
+            raise WeightError(name=name, message=f"the store has no such array; {nearest(name, self._arrays)}")
         return self._arrays[name]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredView:
-    """A part of a stored array: `index` is a basic index (integers, slices) applied to it."""
+    """A part of a stored array: `index` is a basic index (integers, slices) applied to it.
+
+    With `dtype` the stored bytes are read as that dtype first, which changes the last axis where the widths differ.
+    """
 
     name: str
     index: tuple[int | slice, ...] = ()
+    dtype: DType | None = None
+
+    def of(self, store: WeightStore) -> HostArray:
+        """The host array; WeightError or UnsupportedDTypeError where there is none such."""
+        if self.dtype is None:
+            array = store.array(self.name)
+        else:
+            try:
+                array = store.bytes_or_array(self.name).view(self.dtype.dtype)
+            except (TypeError, ValueError) as error:
+                raise WeightError(name=self.name, message=f"as {self.dtype}: {error}") from error
+        try:
+            return np.asarray(array[self.index])
+        except IndexError as error:
+            raise WeightError(name=self.name, message=f"{self.index}: {error}") from error
+
+
+class HasConstants(Protocol):
+    """A graph."""
+
+    @property
+    def constants(self) -> tuple[Any, ...]: ...
+
+
+class HasGraph(Protocol):
+    """What `compile` returns."""
+
+    @property
+    def graph(self) -> HasConstants: ...
+
+
+class HasStagedProgram(Protocol):
+    """What `compile_staged` returns."""
+
+    @property
+    def program(self) -> HasGraph: ...
+
+
+Wanting = HasConstants | HasGraph | HasStagedProgram
+
+
+def wanted_specs(wanting: Wanting | Sequence[Wanting]) -> dict[str, set[ArraySpec]]:
+    """The constants of graphs, programs or staged programs by name, each with every spec that one of them declares."""
+    found: dict[str, set[ArraySpec]] = {}
+    several = cast("Sequence[Any]", wanting if isinstance(wanting, (list, tuple)) else (wanting,))
+    for each in several:
+        program = getattr(each, "program", each)
+        graph = getattr(program, "graph", program)
+        if not hasattr(graph, "constants"):
+            expected = "graphs, programs or staged programs"
+            raise ArgumentTypeError(what="weights of", actual=type(each).__name__, expected=expected)
+        for variable in graph.constants:
+            found.setdefault(variable.name, set()).add(variable.spec)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class WeightMap:
-    """From a graph's constant names to stored names or views; `identity` takes each stored name as it is."""
+    """From a graph's constant names to stored names or views.
+
+    `identity` takes each stored name as it is, `of` the names that graphs, programs or staged programs want.
+    """
 
     views: Mapping[str, str | StoredView] = field(default_factory=dict[str, "str | StoredView"])
 
@@ -77,14 +171,127 @@ class WeightMap:
         """Every stored array under its own name."""
         return WeightMap({name: name for name in store})
 
-    def resolve(self, store: WeightStore) -> dict[str, HostArray]:
-        """The host array of every constant in the map; WeightError names a missing one."""
+    @staticmethod
+    def of(wanting: Wanting | Sequence[Wanting]) -> WeightMap:
+        """Every constant of `wanting` under its own name; other stored arrays are left alone."""
+        return WeightMap({name: name for name in wanted_specs(wanting)})
+
+    def resolve(self, store: WeightStore, wanting: Wanting | Sequence[Wanting] | None = None) -> dict[str, HostArray]:
+        """The host array of every constant in the map; equal views give the same array.
+
+        WeightError for one that the store does not have, WeightsError for several.  With `wanting`, what it declares is
+        compared too: constants that the map lacks, names that nothing wants, wrong shapes and wrong dtypes.
+        """
         found: dict[str, HostArray] = {}
-        for constant, view in self.views.items():
-            stored = StoredView(view) if isinstance(view, str) else view
-            array = store.array(stored.name)
+        problems: list[Problem] = []
+        seen: dict[str, HostArray] = {}
+        for constant, given in self.views.items():
+            view = StoredView(given) if isinstance(given, str) else given
             try:
-                found[constant] = array[stored.index]
-            except IndexError as error:
-                raise WeightError(name=constant, message=f"{stored.index} of {stored.name!r}: {error}") from error
+                key = repr(view)
+                if key not in seen:
+                    seen[key] = view.of(store)
+                found[constant] = seen[key]
+                _spec(found[constant])
+            except UnsupportedDTypeError as error:
+                problems.append(Problem("of an unsupported dtype", constant, str(error.fields["actual"]), error))
+            except WeightError as error:
+                missing = view.name not in store
+                place = constant if constant == view.name else f"{constant} (stored as {view.name})"
+                text = "" if missing else str(error.fields["message"])
+                problems.append(Problem("missing" if missing else "of another shape", place, text, error))
+        if wanting is not None:
+            failed = self.views.keys() - found.keys()
+            specs = {name: _spec(array) for name, array in found.items() if not _unsupported(array)}
+            problems += compare_weights(wanted_specs(wanting), specs, failed, everything=True)
+        refuse(problems)
         return found
+
+
+def _spec(array: HostArray) -> ArraySpec:
+    return ArraySpec(as_dtype(array.dtype, "weight"), array.shape)
+
+
+def _unsupported(array: HostArray) -> bool:
+    try:
+        as_dtype(array.dtype)
+    except UnsupportedDTypeError:
+        return True
+    return False
+
+
+# --- what does not fit -----------------------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """One weight that does not fit: which list it goes to, its name, more about it, and the error for it alone."""
+
+    kind: str
+    name: str
+    detail: str
+    error: Exception
+
+
+_SHOWN = 40
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raise for the problems, if there are any: the error of the only one, else a WeightsError that lists them all."""
+    if not problems:
+        return
+    if len(problems) == 1:
+        raise problems[0].error
+    lists: dict[str, list[str]] = {}
+    for problem in problems:
+        lists.setdefault(problem.kind, []).append(
+            f"{problem.name}: {problem.detail}" if problem.detail else problem.name
+        )
+    lines: list[str] = []
+    for kind, names in lists.items():
+        lines.append(f"  {kind} ({len(names)}):")
+        lines += [f"    {name}" for name in sorted(names)[:_SHOWN]]
+        if len(names) > _SHOWN:
+            lines.append(f"    and {len(names) - _SHOWN} more")
+    names = tuple(problem.name for problem in problems)
+    raise WeightsError(count=len(problems), listing="\n" + "\n".join(lines), names=names)
+
+
+def compare_weights(
+    wanted: Mapping[str, Iterable[ArraySpec]],
+    given: Mapping[str, ArraySpec],
+    known: Iterable[str] = (),
+    *,
+    everything: bool = False,
+) -> list[Problem]:
+    """What is missing, of another dtype or of another shape among `given`, and with `everything` what nothing wants.
+
+    Names in `known` have been reported already.
+    """
+    problems: list[Problem] = []
+    skip = set(known)
+    for name, specs in wanted.items():
+        if name in skip:
+            continue
+        if name not in given:
+            message = f"the exe has no such weight; {nearest(name, given)}"
+            problems.append(Problem("missing", name, "", WeightError(name=name, message=message)))
+            continue
+        for spec in sorted(specs, key=str):
+            if spec != given[name]:
+                kind = "of another dtype" if spec.dtype is not given[name].dtype else "of another shape"
+                error = WeightError(name=name, message=f"the graph wants {spec}, the exe has {given[name]}")
+                problems.append(Problem(kind, name, f"{given[name]}, {spec} is wanted", error))
+    if everything:
+        for name in given:
+            if name not in wanted:
+                remedy = "leave it out of the map; WeightMap.of(program) takes what the program wants."
+                error = WeightError(name=name, message="nothing wants it", remedy=remedy)
+                problems.append(Problem("wanted by nothing", name, "", error))
+    return problems
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to say of the names that there are."""
+    names = sorted(known)
+    like = difflib.get_close_matches(name, names, 1) if len(names) > 8 else []
+    return f"did you mean {like[0]!r}?" if like else f"it has {', '.join(names[:8]) or 'none'}"
