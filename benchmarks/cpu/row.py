@@ -1,0 +1,108 @@
+"""One row of the comparison: a piece of work, what it must at least move or compute, and who does it how."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+"""Threads of everybody. `set_threads` tells the libraries before they are imported."""
+
+SAMPLE_SECONDS = 0.02
+"""Calls that are shorter are timed in groups that last about this long."""
+
+Run = Callable[[], Any]
+
+
+def set_threads() -> None:
+    """Give each library the same number of threads; must run before any of them is imported."""
+    for name in ("POOT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = str(THREADS)
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A piece of work.
+
+    Attributes:
+        name: As the table shows it, and as --rows selects it.
+        work: What is computed, in words.
+        make: Gives the candidates by the library's name; "poot" is one. Each returns what np.asarray takes.
+        tolerance: How far a candidate's result may be from poot's, relative to the largest magnitude in it.
+        nbytes: Bytes that have to pass between memory and processor: each operand read once, each result written once.
+        flops: Multiplications and additions that the definition asks for.
+    """
+
+    name: str
+    work: str
+    make: Callable[[], dict[str, Run]]
+    tolerance: float = 1e-4
+    nbytes: int = 0
+    flops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The median time of each candidate in seconds."""
+
+    row: Row
+    seconds: Mapping[str, float]
+
+    def ratio(self, name: str) -> float:
+        """How many times as long as poot that candidate took."""
+        return self.seconds[name] / self.seconds["poot"]
+
+    def rate(self) -> str:
+        """What poot reached: bandwidth or arithmetic, whichever the row counts."""
+        seconds = self.seconds["poot"]
+        if self.row.flops:
+            return f"{self.row.flops / seconds / 1e9:.0f} GFLOP/s"
+        return f"{self.row.nbytes / seconds / 1e9:.1f} GB/s" if self.row.nbytes else "-"
+
+
+def check(row: Row, candidates: Mapping[str, Run]) -> None:
+    """Raise ValueError where a candidate's result is not poot's; candidates that only measure a limit return None."""
+    ours = np.asarray(candidates["poot"]()).astype(np.float64)
+    scale = float(np.abs(ours).max())
+    for name, run in candidates.items():
+        result = run()
+        if name == "poot" or result is None:
+            continue
+        difference = float(np.abs(_host(result).astype(np.float64) - ours).max())
+        if not difference <= row.tolerance * scale:
+            raise ValueError(
+                f"{row.name}: {name} differs from poot by {difference:.3g}, where {scale:.3g} is the largest"
+            )
+
+
+def _host(result: Any) -> np.ndarray:
+    # torch does not give bfloat16 to NumPy.
+    return np.asarray(result.float() if str(getattr(result, "dtype", "")) == "torch.bfloat16" else result)
+
+
+def _group(run: Run) -> int:
+    run()
+    start = time.perf_counter()
+    run()
+    return max(1, min(2000, int(SAMPLE_SECONDS / max(time.perf_counter() - start, 1e-7))))
+
+
+def measure(row: Row, candidates: Mapping[str, Run], repeats: int) -> Measured:
+    """Time all candidates alternately, each sample after one call that is not counted."""
+    groups = {name: _group(run) for name, run in candidates.items()}
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(repeats):
+        for name, run in candidates.items():
+            run()
+            start = time.perf_counter()
+            for _ in range(groups[name]):
+                run()
+            times[name].append((time.perf_counter() - start) / groups[name])
+    return Measured(row, {name: statistics.median(values) for name, values in times.items()})
