@@ -26,14 +26,20 @@ _DLPACK_CPU = 1
 _tokens: dict[ArraySpec, int] = {}
 
 
-class Memory:
-    """Owns a device buffer, freed with the last array that uses it."""
+class Held:
+    """A device buffer that arrays use, and that needs no freeing: it frees itself, or is not ours."""
 
     __slots__ = ("__weakref__", "buffer", "device")
 
     def __init__(self, device: DeviceBackend, buffer: Buffer) -> None:
         self.device = device
         self.buffer = buffer
+
+
+class Memory(Held):
+    """Owns a device buffer, freed with the last array that uses it."""
+
+    __slots__ = ()
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # At exit the process gives everything back.  A buffer collected in one cycle with this may be gone already.
@@ -46,7 +52,7 @@ class DeviceArray(Array):
 
     __slots__ = ("__weakref__", "_check", "_gone", "_memory", "_offset", "_spec", "_token")
 
-    def __init__(self, memory: Memory, spec: ArraySpec, check: Check | None = None, offset: int = 0) -> None:
+    def __init__(self, memory: Held, spec: ArraySpec, check: Check | None = None, offset: int = 0) -> None:
         self._memory = memory
         self._spec = spec
         self._check = check

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
 from poot.api.arguments import foreign_array
-from poot.api.array import DeviceArray, Memory, upload
+from poot.api.array import DeviceArray, Held, upload
 from poot.api.devices import Device, choose
 from poot.api.precision import Precision
 from poot.backends.binding import check_array
-from poot.backends.device import Buffer
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
 from poot.trace import ops
@@ -54,19 +51,7 @@ def asarray(
     shared = backend.import_host(host) if np.shares_memory(host, array) or not array.size else None
     if shared is None:
         raise ArgumentError(what="copy", actual=False, expected=f"True or None: {backend.name} cannot share this array")
-    return DeviceArray(_Shared(backend, shared), spec)
-
-
-class _Shared(Memory):
-    """Memory that the caller owns; it is kept alive, and never given to the device's allocator."""
-
-    __slots__ = ()
-
-    def __init__(self, device: Any, buffer: Buffer) -> None:
-        super().__init__(device, buffer)
-
-    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """The host array goes with its last reference."""
+    return DeviceArray(Held(backend, shared), spec)  # the host array goes with its last reference
 
 
 def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:

@@ -18,7 +18,7 @@ from poot.api.captures import Captures, capture, code_token, reachable_names
 from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
 from poot.api.explain import Explanation
-from poot.api.fast import FastCall, call_key
+from poot.api.fast import MISS, FastCall, call_key
 from poot.api.invoke import Compiled, host_value
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
@@ -81,6 +81,7 @@ class Traced(Generic[R_co]):
         self._owner: object = None
         self._shared = _Shared()
         self._fast: dict[Hashable, FastCall] = {}
+        self._latest: FastCall | None = None
         follow_reloads(Traced)
 
     def __get__(self, instance: object, kind: type | None = None) -> Traced[R_co]:
@@ -88,6 +89,7 @@ class Traced(Generic[R_co]):
             return self
         bound = copy.copy(self)
         bound._owner = instance
+        bound._latest = None
         bound._signature = self._shared.method = self._shared.method or self._signature.method()
         return bound
 
@@ -102,12 +104,22 @@ class Traced(Generic[R_co]):
         """Run on concrete arrays; inside another trace, or under `poot.eager`, the function itself runs."""
         if active() is not None or is_eager():
             return self._function(*args, **kwargs)
+        fast = self._latest
+        if fast is not None and not kwargs:
+            result = fast(args)
+            if result is not MISS:
+                return result
+        return self._call_anew(args, kwargs)
+
+    def _call_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        """A call of another kind than the latest: by the short way of its kind, or the long one."""
         key = None if kwargs or self._owner is not None else call_key(args)
         fast = None if key is None else self._fast.get(key)
         if fast is not None:
             result = fast(args)
-            if result is not None:
-                return cast("R_co", result)
+            if result is not MISS:
+                self._latest = fast
+                return result
         return self._call(args, kwargs, key)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], key: Hashable | None) -> R_co:
@@ -153,7 +165,7 @@ class Traced(Generic[R_co]):
         if fast is not None:
             if len(self._fast) >= _FAST_LIMIT:
                 self._fast.clear()
-            self._fast[key] = fast
+            self._fast[key] = self._latest = fast
 
     @property
     def __code__(self) -> CodeType:

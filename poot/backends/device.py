@@ -77,6 +77,33 @@ class CopySpec:
 RecordedStep: TypeAlias = LaunchSpec | CopySpec
 
 
+@dataclass(frozen=True, slots=True)
+class BranchSpec:
+    """One of two blocks, by the bool at a position of the table and a byte offset: the first where it is false."""
+
+    predicate: tuple[int, int]
+    blocks: tuple[tuple[ControlledStep, ...], tuple[ControlledStep, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSpec:
+    """`body`, `trip_count` times; where that is negative, while `condition` leaves the bool at `predicate` true.
+
+    The i32 at `counter`, where there is one, holds the number of the turn while that runs.  `settles` says that more
+    turns (body, then condition), once the predicate is false, change nothing that is read afterwards.
+    """
+
+    condition: tuple[ControlledStep, ...]
+    predicate: tuple[int, int] | None
+    body: tuple[ControlledStep, ...]
+    trip_count: int = -1
+    counter: tuple[int, int] | None = None
+    settles: bool = False
+
+
+ControlledStep: TypeAlias = RecordedStep | BranchSpec | LoopSpec
+
+
 def launch_arguments(launch: LaunchSpec) -> Iterator[tuple[ArgumentSlot, int | float, int]]:
     """The arguments of a launch in the order of its kernel's schema.
 
@@ -105,7 +132,11 @@ class Recording(Protocol):
 
 
 class DeviceBackend(Protocol):
-    """One device.  Every method raises a DeviceError, AllocationError or CompileError; none returns stale data."""
+    """One device.  Every method raises a DeviceError, AllocationError or CompileError; none returns stale data.
+
+    A class that sets `submits_whole = True` promises that a replay with fixed views which raises has run nothing, or
+    everything; of others the executor assumes that they may stop after any launch.
+    """
 
     name: str
     target: Target
@@ -201,6 +232,62 @@ class InPlace(Protocol):
         """Prepare one launch; its `buffers`, and the values among `scalars` that stand for scalar parameters, are
         given anew at each run.
         """
+        ...
+
+
+# --- calls by address -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CallLayout:
+    """Where a jit-style call's buffers stand in the table of views of its recording.
+
+    `arguments` gives the position of each argument, -1 for one that no kernel reads; `outputs` position and bytes of
+    each fresh result; `arena` the position of the scratch memory of `arena_bytes`; `fault` that of the fault record,
+    -1 where no kernel can fault.
+    """
+
+    arguments: tuple[int, ...]
+    outputs: tuple[tuple[int, int], ...]
+    arena: int
+    arena_bytes: int
+    fault: int = -1
+
+
+class DirectCall(Protocol):
+    """A recording that is run on addresses, by any number of threads at once."""
+
+    def __call__(self, addresses: list[int]) -> tuple[list[Any], Any]:
+        """Run with the addresses of the arguments, in a list that is used up.
+
+        A fresh buffer for each output, in the order of the layout, and the buffer of the fault record; None in its
+        place where there was no fault, or can be none.
+        """
+        ...
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """What a device offers besides, where its buffers have an `address` that launches take."""
+
+    def direct_call(self, recording: Any, layout: CallLayout) -> DirectCall:
+        """The quick form of a recording in which every position is rebindable."""
+        ...
+
+
+@runtime_checkable
+class Controlling(Protocol):
+    """What a device offers besides, where it decides branches and loops by itself, without the host."""
+
+    def record_control(
+        self,
+        steps: Sequence[ControlledStep],
+        views: Sequence[BufferView | None],
+        rebindable: Sequence[int],
+        bindings: Sequence[BufferView],
+        fault: int = -1,
+    ) -> Recording:
+        """`record` of steps with branches and loops among them."""
         ...
 
 

@@ -113,20 +113,22 @@ class Block:
     After that `alive` is false, and its address and views raise `DeviceError`.
     """
 
-    __slots__ = ("_allocator", "_cell", "nbytes")
+    __slots__ = ("_allocator", "_cell", "address", "nbytes")
 
     def __init__(self, allocator: Allocator, extent: _Extent, nbytes: int) -> None:
         self._allocator = allocator
         self._cell = [extent]  # popped once: of two threads that free the block, one finds it empty
+        self.address = extent.address  # a freed block has none: `__getattr__` then says so
         self.nbytes: Final = nbytes
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "address":
+            self._extent()
+        raise AttributeError(name)
 
     @property
     def alive(self) -> bool:
         return bool(self._cell)
-
-    @property
-    def address(self) -> int:
-        return self._extent().address
 
     def _extent(self) -> _Extent:
         try:
@@ -195,11 +197,16 @@ class Allocator:
         if nbytes < 0:
             raise ArgumentError(what="nbytes", actual=nbytes, expected="0 or more")
         try:
-            return Block(self, self._take(nbytes), nbytes)
+            extent = self._take(nbytes)
         except MemoryError:
-            self.trim()
+            extent = self._take_at_last(nbytes)
+        return Block(self, extent, nbytes)
+
+    def _take_at_last(self, nbytes: int) -> _Extent:
+        """Once more, with nothing cached."""
+        self.trim()
         try:
-            return Block(self, self._take(nbytes), nbytes)
+            return self._take(nbytes)
         except MemoryError as error:
             in_use = self.statistics().allocated_bytes
             message = f"out of memory with {in_use} bytes in use"
@@ -212,7 +219,16 @@ class Allocator:
             raise MemoryError
         size = size_class(nbytes)
         with _lock:
-            dropped = self._settle() if self._queue else None
+            queue = self._queue
+            if queue and queue[0].size == size <= self.cache_bytes:
+                # Freed just now and wanted again: the counts of what is in use do not change.
+                extent = queue.popleft()
+                if extent.references() <= _UNVIEWED:
+                    self._allocations += 1
+                    self._reused += 1
+                    return extent
+                queue.appendleft(extent)
+            dropped = self._settle() if queue else None
             kept = self._free.get(size)
             if kept:
                 extent = kept.pop()
@@ -241,6 +257,7 @@ class Allocator:
             extent = block._cell.pop()  # pyright: ignore[reportPrivateUsage]
         except IndexError:
             raise DeviceError(device="cpu", message=f"a block of {block.nbytes} bytes was freed twice") from None
+        del block.address
         self._give_back(extent)
 
     def _give_back(self, extent: _Extent) -> None:

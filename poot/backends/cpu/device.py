@@ -16,7 +16,7 @@ import numpy as np
 
 from poot.backends.cpu import language as _language  # registers the native language
 from poot.backends.cpu.allocator import Allocator, Block
-from poot.backends.cpu.direct import DirectLaunch
+from poot.backends.cpu.direct import DirectCall, DirectLaunch
 from poot.backends.cpu.jit import LoadedObject, compile_object, load_object
 from poot.backends.cpu.launches import Launch, LaunchList
 from poot.backends.cpu.pool import Pool
@@ -24,6 +24,7 @@ from poot.backends.cpu.work import group_work, plan_chunks
 from poot.backends.device import (
     Buffer,
     BufferView,
+    CallLayout,
     CopySpec,
     HostArray,
     LaunchSpec,
@@ -211,7 +212,7 @@ class CpuDevice:
             address = _address(view)
             for word, offset in places:
                 words[word] = address + offset
-        self.pool.run(recording.launches.address, recording.launches.count)
+        self.pool.call(recording.launches)
 
     # --- single launches on the host's own memory ---
 
@@ -220,16 +221,11 @@ class CpuDevice:
 
     def direct(self, step: LaunchSpec) -> DirectLaunch:
         plain = tuple(0 if isinstance(item, tuple) else item for item in self._arguments(step, -1))
-        return DirectLaunch(self._launch(step, plain), step.loaded.compiled.slots, self.pool.run)
+        return DirectLaunch(self._launch(step, plain), step.loaded.compiled.slots, self.pool.call)
 
-    def replay_addresses(self, recording: Recording, addresses: Sequence[int]) -> None:
-        """`replay` with plain addresses for the rebindable positions."""
+    def direct_call(self, recording: Recording, layout: CallLayout) -> DirectCall:
         assert isinstance(recording, NativeRecording)
-        words = recording.launches.words
-        for address, places in zip(addresses, recording.patches, strict=True):
-            for word, offset in places:
-                words[word] = address + offset
-        self.pool.run(recording.launches.address, recording.launches.count)
+        return DirectCall(recording, recording.launches, recording.patches, layout, self.allocator, self.pool.call)
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from poot.backends.cpu.runtime_ir import CHUNK_BITS, INDEX_BITS, INLINE_FLAG
+from poot.backends.cpu.runtime_ir import CHUNK_BITS, CONTROL_SHIFT, INDEX_BITS, INLINE_FLAG, QUICK_FLAG, Operation
 from poot.errors import ArgumentError
 
 _WORDS: Final = 5  # function, arguments, groups, grain, flags
+_CALL: Final = 4  # pool, list, count, generation
 _MASK: Final = (1 << 64) - 1
 _MAX_GROUPS: Final = 1 << 62
 _MAX_CHUNKS: Final = 1 << CHUNK_BITS
@@ -23,7 +24,7 @@ class Launch:
 
     `function` is the kernel's address; `arguments` are its 8-byte slots, each a pointer or the bits of a scalar.
     Threads take `grain` groups at a time; `inline` keeps the launch on the calling thread, still `grain` groups at a
-    time.  `ArgumentError` for a null function, fewer than 0 groups, a grain below 1, or 2^38 chunks or more.
+    time.  After a `quick` one, of one chunk and a few microseconds, nobody asks for the time.  `ArgumentError` for a null function, fewer than 0 groups, a grain below 1, or 2^38 chunks or more.
     """
 
     function: int
@@ -31,11 +32,27 @@ class Launch:
     groups: int
     grain: int
     inline: bool = False
+    quick: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.function <= _MASK:
             raise ArgumentError(what="function", actual=self.function, expected="the address of a kernel")
         _check_range(self.groups, self.grain)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A decision between launches: `operation` is one of `runtime_ir.Operation`, and `target` the index of a step.
+
+    `arguments` hold addresses, as those of a launch do: of the bool that "test" looks at (it goes to `target` where that
+    is false), or of an i32 that is to have the number of the turn, or 0.  "start" begins the turns that the "turn" at
+    `target` counts; that one goes to `target` until there have been `limit` turns.  "jump" goes there always.
+    """
+
+    operation: Operation
+    target: int
+    arguments: tuple[int, ...] = ()
+    limit: int = 0
 
 
 def _check_range(groups: int, grain: int) -> None:
@@ -48,30 +65,36 @@ def _check_range(groups: int, grain: int) -> None:
 
 
 class LaunchList:
-    """A sequence of launches that `Pool.run(list.address, list.count)` runs in order, as often as wanted.
+    """A sequence of launches and decisions that `Pool.run(list.address, list.count)` runs in order, as often as wanted.
 
     Between runs any argument or range may be changed; while a run is in progress none may, so threads that run the same
     launches at the same time each take a `copy`.  `words` is the memory itself, 64-bit words: `words[slot] = pointer`,
-    with `slot` from `slot(launch, index)` looked up once, is the quick way to patch.
+    with `slot` from `slot(launch, index)` looked up once, is the quick way to patch.  `call` is the address of the four
+    words that `poot_call` takes, the first of them `words[call_slot]`.
     """
 
-    __slots__ = ("_memory", "_starts", "address", "count", "words")
+    __slots__ = ("_memory", "_starts", "address", "call", "call_slot", "count", "words")
 
-    def __init__(self, launches: Sequence[Launch]) -> None:
+    def __init__(self, launches: Sequence[Launch | Control]) -> None:
         if len(launches) >= _MAX_LAUNCHES:
             raise ArgumentError(what="launches", actual=len(launches), expected=f"fewer than 2^{INDEX_BITS}")
         slots = sum(len(launch.arguments) for launch in launches)
-        self._build(array("Q", bytes(8 * (_WORDS * len(launches) + slots))), len(launches))
+        self._build(array("Q", bytes(8 * (_WORDS * len(launches) + slots + _CALL))), len(launches))
         starts = [_WORDS * len(launches)]
         for launch in launches:
             starts.append(starts[-1] + len(launch.arguments))
         self._starts: tuple[int, ...] = tuple(starts)
         for index, launch in enumerate(launches):
             at = _WORDS * index
-            self.words[at] = launch.function
-            self.words[at + 2] = launch.groups
-            self.words[at + 3] = launch.grain
-            self.words[at + 4] = INLINE_FLAG if launch.inline else 0
+            if isinstance(launch, Control):
+                self.words[at + 2] = launch.target
+                self.words[at + 3] = launch.limit
+                self.words[at + 4] = launch.operation << CONTROL_SHIFT
+            else:
+                self.words[at] = launch.function
+                self.words[at + 2] = launch.groups
+                self.words[at + 3] = launch.grain
+                self.words[at + 4] = INLINE_FLAG * launch.inline + QUICK_FLAG * launch.quick
             self.set_arguments(index, launch.arguments)
         self._link()
 
@@ -81,6 +104,10 @@ class LaunchList:
         self.words: memoryview[int] = memoryview(memory)
         self.address: int = memory.buffer_info()[0]
         self.count: int = count
+        self.call_slot: int = len(memory) - _CALL
+        self.call: int = self.address + 8 * self.call_slot
+        self.words[self.call_slot + 1] = self.address
+        self.words[self.call_slot + 2] = count
 
     def _link(self) -> None:
         for index in range(self.count):

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from poot.backends.cpu import runtime_ir as ir
 from poot.backends.cpu.jit import LoadedObject, compile_object, host, load_object
+from poot.backends.cpu.launches import LaunchList
 from poot.errors import ArgumentError, DeviceError
 
 # How often an idle worker looks for work before it sleeps, at some 25 ns each.  Waking a sleeping worker costs the
@@ -38,6 +39,7 @@ _SPIN_TURNS: Final = 6000
 _CROWDED_TURNS: Final = 16
 
 _Run = Callable[[int, int, int, int, int], int]
+_Call = Callable[[int], int]
 
 
 class _Native:
@@ -48,6 +50,7 @@ class _Native:
         self._code: LoadedObject = load_object(image, ir.EXPORTS, what="the worker pool")
         address, word = ctypes.c_void_p, ctypes.c_int64
         self.run: _Run = self._function("poot_run", word, address, address, word, word, word)
+        self.call: _Call = self._function("poot_call", word, address)
         self.work: Callable[[int], object] = self._function("poot_work", None, address)
         self.stop: Callable[[int], object] = self._function("poot_stop", None, address)
         self.cancel: Callable[[int], object] = self._function("poot_cancel", None, address)
@@ -176,6 +179,7 @@ class Pool:
 
     __slots__ = (
         "__weakref__",
+        "_call",
         "_cancels",
         "_crew",
         "_finalizer",
@@ -207,6 +211,7 @@ class Pool:
         self._crew = _Crew(self.kind, self.threads, self._slice)
         self._words = self._crew.words
         self._run: _Run = self._first_run
+        self._call: _Call = self._first_call
         self._finalizer = weakref.finalize(self, self._crew.stop)
         self._finalizer.atexit = False
 
@@ -218,6 +223,15 @@ class Pool:
             self._hire()
 
     def _first_run(self, words: int, address: int, count: int, position: int, generation: int) -> int:
+        self._start()
+        return self._run(self._words, address, count, position, generation)
+
+    def _first_call(self, call: int) -> int:
+        self._start()
+        return self._call(call)
+
+    def _start(self) -> None:
+        """Start the crew, unless another thread was first."""
         with self._lock:
             if self._run == self._first_run:
                 try:
@@ -232,8 +246,16 @@ class Pool:
                         message=f"a worker thread did not start: {error}",
                         remedy="set POOT_NUM_THREADS to a smaller number.",
                     ) from error
+                self._call = self._crew.native.call
                 self._run = self._crew.native.run
-        return self._run(self._words, address, count, position, generation)
+
+    def call(self, launches: LaunchList) -> None:
+        """`run` of a whole list, a microsecond quicker; one run of a list at a time."""
+        words, slot = launches.words, launches.call_slot
+        words[slot] = self._words
+        position = self._call(launches.call)
+        if position:
+            self._resume(launches.address, launches.count, position, words[slot + 3])
 
     def run(self, address: int, count: int) -> None:
         """Run the `count` (1 or more) launches of a `LaunchList` at `address`, in order; complete on return.
@@ -242,6 +264,11 @@ class Pool:
         """
         generation = self._cancels
         position = self._run(self._words, address, count, 0, generation)
+        if position:
+            self._resume(address, count, position, generation)
+
+    def _resume(self, address: int, count: int, position: int, generation: int) -> None:
+        """Go on with a run that came back before its end."""
         while position:
             if position < 0:
                 raise DeviceError(device="cpu", message="the run was cancelled")
@@ -262,11 +289,11 @@ class Pool:
 
     def close(self) -> None:
         """End the workers and wait until they have left.  Later runs raise; so does one in progress when it resumes."""
-        self._dismiss(_closed_run)
+        self._dismiss(_closed_run, _closed_call)
 
-    def _dismiss(self, run: _Run) -> None:
+    def _dismiss(self, run: _Run, call: _Call) -> None:
         with self._lock:
-            self._run = run
+            self._run, self._call = run, call
             threads, self._crew.threads = self._crew.threads, []
             # Not through the finaliser, which does nothing any more once the interpreter is on its way out.
             self._finalizer.detach()
@@ -285,6 +312,10 @@ def _closed_run(words: int, address: int, count: int, position: int, generation:
     raise DeviceError(device="cpu", message="its worker pool is closed")
 
 
+def _closed_call(call: int) -> int:
+    raise DeviceError(device="cpu", message="its worker pool is closed")
+
+
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
@@ -293,7 +324,8 @@ def _dismiss_workers() -> None:
     """No worker may touch its words once the interpreter takes them down; daemon threads go on running without them."""
     for pool in list(_pools):
         if not pool.closed:
-            pool._dismiss(_native(pool.kind).run)  # pyright: ignore[reportPrivateUsage]
+            native = _native(pool.kind)
+            pool._dismiss(native.run, native.call)  # pyright: ignore[reportPrivateUsage]
 
 
 def _after_fork() -> None:

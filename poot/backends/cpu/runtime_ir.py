@@ -3,12 +3,17 @@
 Memory
     A *pool* is one block of words, a cache line for each group that is written together (`POOL_*` are byte offsets).
     A *list* is `count` descriptors of five 64-bit words: function, argument pointer, groups, groups a chunk, flags.
+    One without a function is a decision, its `Operation` above the flags: where to go on instead of groups, a number of
+    turns instead of groups a chunk.  What a loop has to remember stands in its arguments, so that a run that came back
+    is resumed by the number of a descriptor alone.
 
 Functions
     `poot_run(pool, list, count, position, generation) -> position`
         Runs the list from `position` (0 is its start); 0 says that all of it is done.  A positive result is where to
         resume: the time slice is over, or (`WAKE`) workers have to be woken by the caller first.  A negative one says
         that the pool's cancel word moved away from `generation`.
+    `poot_call(words) -> position`
+        The same from the start; the words are pool, list, count, and one for the generation, which it reads itself.
     `poot_work(pool)`
         A worker: takes part in launches until the pool is closing (futex), or until it has found nothing to do for a
         while (threads).
@@ -25,6 +30,7 @@ Protocol
 
 from __future__ import annotations
 
+from enum import IntEnum
 from string import Template
 from typing import Final, Literal
 
@@ -52,11 +58,13 @@ POOL_CHUNKS: Final = 288
 POOL_NEXT: Final = 320
 
 INLINE_FLAG: Final = 1
+QUICK_FLAG: Final = 2
+CONTROL_SHIFT: Final = 8
 CHUNK_BITS: Final = 38
 INDEX_BITS: Final = 24
 WAKE: Final = 1 << (CHUNK_BITS + INDEX_BITS)
 
-EXPORTS: Final = ("poot_run", "poot_work", "poot_stop", "poot_cancel", "poot_slice")
+EXPORTS: Final = ("poot_run", "poot_call", "poot_work", "poot_stop", "poot_cancel", "poot_slice")
 FUTEX_ARCHITECTURES: Final = ("x86_64", "aarch64")
 
 # How many sleeping workers one thread wakes; each that joins wakes as many again, so that waking many takes few steps.
@@ -65,6 +73,15 @@ _FANOUT: Final = 2
 _EAGER: Final = 8
 # A power of two; some 2 µs.
 _TURNS_A_YIELD: Final = 64
+
+
+class Operation(IntEnum):
+    """What a descriptor without a function does."""
+
+    JUMP = 0
+    TEST = 1
+    START = 2
+    TURN = 3
 
 
 def runtime_ir(arch: str, kind: Kind) -> str:
@@ -115,6 +132,11 @@ _NAMES: Final = {
     "wake_bit": CHUNK_BITS + INDEX_BITS,
     "wake": WAKE,
     "inline": INLINE_FLAG,
+    "quick": QUICK_FLAG,
+    "control": CONTROL_SHIFT,
+    "op_test": int(Operation.TEST),
+    "op_start": int(Operation.START),
+    "op_turn": int(Operation.TURN),
     "beyond": 1 << 62,
     "waiter": 1 << 30,
     "joined": (1 << 30) - 1,

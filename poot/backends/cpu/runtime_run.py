@@ -1,4 +1,4 @@
-"""The text of `poot_run`: a list of launches on the calling thread and, for wide ones, the pool's workers."""
+"""The text of `poot_run` and `poot_call`: a list of launches on the calling thread and, for wide ones, the workers."""
 
 from __future__ import annotations
 
@@ -145,6 +145,22 @@ out:
   ret void
 }
 
+; The number of a turn: the second word of the arguments, and where the first points, if anywhere.
+define internal void @set_turn(ptr %arguments, i64 %number) alwaysinline nounwind {
+entry:
+  %at.number = getelementptr i64, ptr %arguments, i64 1
+  store i64 %number, ptr %at.number
+  %counter = load ptr, ptr %arguments
+  %none = icmp eq ptr %counter, null
+  br i1 %none, label %out, label %tell
+tell:
+  %narrow = trunc i64 %number to i32
+  store i32 %narrow, ptr %counter
+  br label %out
+out:
+  ret void
+}
+
 define i64 @poot_run(ptr %pool, ptr %list, i64 %count, i64 %position, i64 %generation) nounwind {
 entry:
   %started = alloca i64
@@ -161,6 +177,7 @@ entry:
 nothing:
   ret i64 0
 
+; What stands at %index; a decision has its target in the place of the groups, and a limit in that of the grain.
 head:
   %index = phi i64 [ %index.given, %entry ], [ %index.next, %following ]
   %first = phi i64 [ %first.given, %entry ], [ 0, %following ]
@@ -176,6 +193,10 @@ head:
   %groups = load i64, ptr %at.groups
   %grain = load i64, ptr %at.grain
   %flags = load i64, ptr %at.flags
+  %beyond = add i64 %index, 1
+  %decision = icmp eq ptr %function, null
+  br i1 %decision, label %decide, label %launching
+launching:
   %single = icmp sle i64 %groups, %grain
   br i1 %single, label %one, label %several
 
@@ -184,6 +205,35 @@ one:
   br i1 %empty, label %next, label %call
 call:
   call void %function(ptr %arguments, i64 0, i64 %groups)
+  %quick = and i64 %flags, $quick
+  %slow = icmp eq i64 %quick, 0
+  br label %next
+
+decide:
+  %operation = lshr i64 %flags, $control
+  switch i64 %operation, label %move [ i64 $op_test, label %test  i64 $op_start, label %start  i64 $op_turn, label %turn ]
+test:
+  %at.bool = load ptr, ptr %arguments
+  %bool = load i8, ptr %at.bool
+  %false = icmp eq i8 %bool, 0
+  %tested = select i1 %false, i64 %groups, i64 %beyond
+  br label %move
+start:
+  %counting = getelementptr [5 x i64], ptr %list, i64 %groups, i64 1
+  %counted = load ptr, ptr %counting
+  call void @set_turn(ptr %counted, i64 0)
+  br label %move
+turn:
+  %at.number = getelementptr i64, ptr %arguments, i64 1
+  %number = load i64, ptr %at.number
+  %number.next = add i64 %number, 1
+  call void @set_turn(ptr %arguments, i64 %number.next)
+  %again = icmp slt i64 %number.next, %grain
+  %turned = select i1 %again, i64 %groups, i64 %beyond
+  br label %move
+move:
+  %target = phi i64 [ %groups, %decide ], [ %tested, %test ], [ %beyond, %start ], [ %turned, %turn ]
+  %back = icmp sle i64 %target, %index
   br label %next
 
 several:
@@ -233,10 +283,13 @@ check:
   br i1 %partial, label %stop, label %next
 
 next:
-  %owned.after = phi i1 [ %owned, %one ], [ %owned, %call ], [ %owned.now, %check ]
-  %index.next = add i64 %index, 1
+  %owned.after = phi i1 [ %owned, %one ], [ %owned, %call ], [ %owned.now, %check ], [ %owned, %move ]
+  %index.next = phi i64 [ %beyond, %one ], [ %beyond, %call ], [ %beyond, %check ], [ %target, %move ]
+  %long = phi i1 [ false, %one ], [ %slow, %call ], [ true, %check ], [ %back, %move ]
   %more = icmp slt i64 %index.next, %count
-  br i1 %more, label %pause, label %done
+  br i1 %more, label %time, label %done
+time:
+  br i1 %long, label %pause, label %following
 pause:
   %over = call i1 @must_stop(ptr %pool, i64 %generation, ptr %started)
   br i1 %over, label %stop, label %following
@@ -256,6 +309,21 @@ stop:
 done:
   call void @release(ptr %pool, i1 %owned.after)
   ret i64 0
+}
+
+; A list from its start, with its arguments in memory: foreign calls from Python cost by the argument.
+define i64 @poot_call(ptr %call) nounwind {
+  %at.list = getelementptr i64, ptr %call, i64 1
+  %at.count = getelementptr i64, ptr %call, i64 2
+  %at.generation = getelementptr i64, ptr %call, i64 3
+  %pool = load ptr, ptr %call
+  %list = load ptr, ptr %at.list
+  %count = load i64, ptr %at.count
+  %at.cancel = getelementptr i8, ptr %pool, i64 $cancel
+  %generation = load atomic i64, ptr %at.cancel monotonic, align 8
+  store i64 %generation, ptr %at.generation
+  %position = call i64 @poot_run(ptr %pool, ptr %list, i64 %count, i64 0, i64 %generation)
+  ret i64 %position
 }
 
 define internal i64 @encode(i64 %index, i64 %chunk) alwaysinline nounwind {
