@@ -50,6 +50,11 @@ class Target:
     def has(self, feature: str) -> bool:
         return feature in self.features
 
+    @property
+    def shares_arrays(self) -> bool:
+        """Whether a kernel may have shared arrays: Triton, by itself, has none."""
+        return any(language != "triton" for language in self.languages)
+
     def replace_limits(self, **limits: int) -> Target:
         """The same target with some limits changed: used with queried limits, and with small ones in tests."""
         merged = tuple(sorted({**dict(self.limits), **limits}.items()))
@@ -93,7 +98,7 @@ class Target:
 
     @staticmethod
     def parse(name: str) -> Target:
-        """The target called "cpu", "interpret", "wgpu", "opencl", "cuda:sm_90" …; `TargetError` if unknown."""
+        """The target called "cpu", "interpret", "wgpu", "opencl", "cuda:sm_90", "hip:gfx942" …; `TargetError` if unknown."""
         backend, _, arch = name.partition(":")
         make = _TARGETS.get(backend)
         if make is None:
@@ -149,11 +154,22 @@ def _cuda(arch: str) -> Target:
     return Target("cuda", arch, ("triton", "ptx"), features=features, limits=_sorted(limits))
 
 
+def _hip(arch: str) -> Target:
+    """AMD's GPUs: what kernels are compiled for, with no device that runs them."""
+    arch = arch or "gfx942"
+    known = ("gfx90a", "gfx942", "gfx950")
+    if arch not in known:
+        raise TargetError(name=f"hip:{arch}", message="known architectures are " + ", ".join(known))
+    limits = {"workgroup_invocations": 1024, "workgroup_storage": 65536, "buffers": 512, "grid": 2**31 - 1}
+    features = frozenset({"f64", "i64", "f16", "bf16", "subgroups", "subnormals"})
+    return Target("hip", arch, ("triton",), features=features, limits=_sorted(limits))
+
+
 def _sorted(limits: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(limits.items()))
 
 
-_TARGETS = {"cpu": _cpu, "interpret": _interpret, "wgpu": _wgpu, "opencl": _opencl, "cuda": _cuda}
+_TARGETS = {"cpu": _cpu, "interpret": _interpret, "wgpu": _wgpu, "opencl": _opencl, "cuda": _cuda, "hip": _hip}
 
 #: Dtypes narrower than a 32-bit word, which targets without 8- and 16-bit storage pack into words.
 NARROW: frozenset[DType] = frozenset({i8, u8, i16, u16, f16, bf16})

@@ -1,5 +1,8 @@
 # pyright: basic
-"""Triton source to a cubin, with Triton as a compiler alone: no torch, no GPU, no launcher of its own."""
+"""Triton source to a cubin, with Triton as a compiler alone: no torch, no GPU, no launcher of its own.
+
+Architectures of AMD ("gfx942") give an hsaco, which no device of poot runs: it shows that kernels compile for them.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,18 @@ def capability(arch: str) -> int:
     return int(arch.removeprefix("sm_"))
 
 
+def is_amd(arch: str) -> bool:
+    """Whether an architecture is one of AMD's."""
+    return arch.startswith("gfx")
+
+
 def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str) -> CudaCode:
-    """The cubin of a rendered kernel; CompileError with Triton's message where it does not compile."""
+    """The cubin (or hsaco) of a rendered kernel; CompileError with Triton's message where it does not compile."""
+    target = f"hip:{arch}" if is_amd(arch) else f"cuda:{arch}"
     if version() is None:
         raise Unsupported(
             what=what,
-            target=f"cuda:{arch}",
+            target=target,
             message="triton is not installed",
             remedy='run `pip install triton`, or use language="ptx".',
         )
@@ -54,21 +63,21 @@ def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str
         except Exception as error:  # Triton's errors share no base class
             message = "\n".join(str(e) for e in (error, error.__cause__) if e is not None)
             if "PassManager" in message:  # its compiler broke down on a valid program: another language serves
-                raise Unsupported(what=what, target=f"cuda:{arch}", message=f"in Triton, {message}") from error
-            raise CompileError(what=what, target=f"cuda:{arch}", message=message) from error
+                raise Unsupported(what=what, target=target, message=f"in Triton, {message}") from error
+            raise CompileError(what=what, target=target, message=message) from error
     metadata = compiled.metadata
-    image = compiled.asm["cubin"]
-    found = _usage(image)
+    image = compiled.asm["hsaco" if is_amd(arch) else "cubin"]
+    found = () if is_amd(arch) else _usage(image)
     return CudaCode(
         image=image,
         entry=metadata.name,
-        threads=32 * metadata.num_warps,
+        threads=(64 if is_amd(arch) else 32) * metadata.num_warps,
         shared=metadata.shared,
         hidden=2,
         scratch=getattr(metadata, "global_scratch_size", 0) or 0,
         scratch_align=getattr(metadata, "global_scratch_align", 1) or 1,
         resources=(*found, ("shared", metadata.shared), ("warps", metadata.num_warps)),
-        text=compiled.asm["ptx"],
+        text=compiled.asm["amdgcn" if is_amd(arch) else "ptx"],
     )
 
 
@@ -86,6 +95,9 @@ def _compile(source: TritonSource, arch: str, contract: bool) -> Any:
         "sanitize_overflow": False,
         "enable_reflect_ftz": False,
     }
+    if is_amd(arch):  # its waves have 64 lanes
+        options["num_warps"] = max(1, source.warps // 2)
+        return triton.compile(ast, target=GPUTarget("hip", arch, 64), options=options)
     number = capability(arch)
     if number < 100:
         options["ptx_version"] = 84

@@ -162,7 +162,7 @@ def run_passes(
 ) -> None:
     """Every pass over the row; afterwards all results of one value a row can be read."""
     k = elements.k
-    kept = plan.kept() if width > 1 else {}
+    kept = plan.kept() if width > 1 and plan.context.target.shares_arrays else {}
     room = min(plan.context.costs.row_cache, plan.context.target.limit("workgroup_storage") - 16 * width)
     settle(plan, elements, 0)
     for number in range(1, plan.last + 1):
