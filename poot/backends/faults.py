@@ -52,7 +52,7 @@ class FaultCheck:
         self, device: DeviceBackend, record: Buffer, program: Program, kernels: Sequence[CompiledKernel]
     ) -> None:
         self._device = device
-        self._record: Buffer | None = record
+        self.record: Buffer | None = record
         self._program = program
         self._kernels = kernels
         self._error: PootError | None = None
@@ -61,15 +61,21 @@ class FaultCheck:
     def check(self) -> None:
         """Raise the fault of the run, if there was one."""
         with self._lock:
-            if self._record is not None:
+            if self.record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
-                self._device.read(BufferView(self._record), words)
+                self._device.read(BufferView(self.record), words)
                 self._error = decode(words, self._program, self._kernels)
-                self._device.free(self._record)
-                self._record = None
+                self._device.free(self.record)
+                self.record = None
         if self._error is not None:
             raise copy.copy(self._error)  # each raise has a traceback of its own, and no cycle through this check
 
+    def discard(self) -> None:
+        """Give the record back unread: the run has failed otherwise."""
+        record, self.record = self.record, None
+        if record is not None and getattr(record, "alive", True):
+            self._device.free(record)
+
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self._record is not None and not finalizing() and getattr(self._record, "alive", True):
-            self._device.free(self._record)
+        if not finalizing():
+            self.discard()

@@ -106,6 +106,8 @@ class _Here:
 class CudaDevice:
     """One GPU.  `with_language` gives the same GPU with another order of languages."""
 
+    submits_whole = True  # the recording of an entry, whose views are all fixed, is one graph
+
     def __init__(self, ordinal: int, cupy: Any, target: Target) -> None:
         self.name = f"cuda:{ordinal}" if ordinal else "cuda"
         self.ordinal = ordinal

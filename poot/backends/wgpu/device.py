@@ -71,6 +71,8 @@ class WgpuRecording:
 class WgpuDevice:
     """One adapter."""
 
+    submits_whole = True  # a replay is one submission
+
     def __init__(self, name: str, ordinal: int) -> None:
         self.name = name
         self._device, self.target = open_adapter(adapter(ordinal))
