@@ -36,16 +36,30 @@ class Machine:
         for slot in program.storage.slots:
             size = slot.spec.size
             if slot.role == "scratch":
-                assert slot.offset % 64 == 0 and slot.offset + slot.nbytes <= len(self.arena)
+                assert slot.offset % 64 == 0
                 piece = self.arena[slot.offset : slot.offset + slot.nbytes]
                 self.memory.append(piece.view(slot.spec.dtype.dtype))
-            elif slot.role == "output":
+            elif slot.role in ("output", "kept"):
                 self.memory.append(np.full(slot.nbytes, 0xA5, np.uint8).view(slot.spec.dtype.dtype))
             else:
                 bound = np.ascontiguousarray(bindings[slot.name]).reshape(-1)
                 assert bound.size == size and bound.dtype == slot.spec.dtype.dtype
                 self.memory.append(bound.copy())
         self.kernels = [Interpreter(prepare(kernel, program.target)) for kernel in program.kernels]
+
+    def prologue(self) -> None:
+        """Fill the kept slots; the prologue has an arena of its own, which is gone afterwards."""
+        storage, steps = self.program.storage, self.memory
+        arena = np.full(storage.prologue_bytes, 0xA5, np.uint8)
+        self.memory = list(steps)
+        for number in {slot for step in self.program.prologue for slot in touched(step)}:
+            slot = storage.slots[number]
+            if slot.role == "scratch":
+                assert slot.offset + slot.nbytes <= len(arena)
+                piece = arena[slot.offset : slot.offset + slot.nbytes]
+                self.memory[number] = piece.view(slot.spec.dtype.dtype)
+        self.run(self.program.prologue)
+        self.memory = steps
 
     def run(self, steps: tuple[Step, ...]) -> None:
         for step in steps:
@@ -74,9 +88,18 @@ class Machine:
         return self.memory[slot].reshape(spec.shape).copy()
 
 
+def touched(step: Step) -> list[int]:
+    """The slots of a launch or a copy."""
+    if isinstance(step, Copy):
+        return [step.source, step.target]
+    assert isinstance(step, Launch)
+    return [binding.slot for binding in step.bindings]
+
+
 def run_program(program: Program, bindings: Arrays) -> tuple[Any, dict[str, Any]]:
     """The output pytree and the next states."""
     machine = Machine(program, bindings)
+    machine.prologue()
     machine.run(program.steps)
     outputs = [machine.value(slot) for slot in program.outputs]
     states = {variable.name: np.asarray(bindings[variable.name]) for variable in program.graph.states}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poot.backends.binding import check_array
-from poot.backends.device import Buffer, BufferView
+from poot.backends.device import Buffer, BufferView, RecordedStep
 from poot.backends.executable import Executable, Run
+from poot.backends.prologue import Kept, KeptKey
 from poot.dtypes import ArraySpec
-from poot.errors import ArgumentTypeError, EngineError, EvaluateError
+from poot.errors import ArgumentTypeError, EngineError, EvaluateError, StateLost
 from poot.plan.program import Program
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class StateView:
     def __getitem__(self, name: str) -> HostArray:
         with self._exe.lock:
             buffer, spec = self._find(name)
+            self._exe.require_states([name])
             out = np.empty(spec.shape, spec.dtype.dtype)
             self._exe.engine.device.read(BufferView(buffer), out)
             return out
@@ -70,7 +72,9 @@ class StateView:
         with self._exe.lock:
             buffer, spec = self._find(name)
             array = check_array(f"state {name!r}", value, spec)
+            self._exe.lost.setdefault(name, 0)  # until all of it is written
             self._exe.engine.device.write(BufferView(buffer), array)
+            del self._exe.lost[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._exe.states)
@@ -102,7 +106,11 @@ class Exe:
         self.weights = weights
         #: The buffers of the weights, each once, and how many bytes of the device they take.
         self.held = held
+        #: What prologues made of the weights, by recipe and weights; entries share it.
+        self.kept: dict[KeptKey, Kept] = {}
         self.states: dict[str, tuple[Buffer, ArraySpec]] = {}
+        #: States whose values are undefined, and the step of their entry that left them so.
+        self.lost: dict[str, int] = {}
         self.entries: dict[int, Entry] = {}
         self.loaded = True
         #: Held by a step, so that state changes one step at a time.
@@ -117,16 +125,33 @@ class Exe:
         if not self.loaded:
             raise EngineError(message="this exe was unloaded", remedy="load the weights again with load_weights.")
 
+    def require_states(self, names: Iterable[str]) -> None:
+        """StateLost where one of the states is undefined."""
+        for name in names if self.lost else ():
+            if name in self.lost:
+                raise StateLost(name=name, step=self.lost[name])
+
 
 class Entry:
     """One program bound to an exe: its buffers, and its recording once it has been stepped."""
 
-    def __init__(self, number: int, exe: Exe, executable: Executable, run: Run, buffers: list[Buffer]) -> None:
+    def __init__(
+        self,
+        number: int,
+        exe: Exe,
+        executable: Executable,
+        run: Run,
+        buffers: list[Buffer],
+        commits: Sequence[RecordedStep],
+    ) -> None:
         self.number = number
         self.exe = exe
         self.executable = executable
         self.run = run
         self.buffers = buffers
+        self.commits = commits
+        #: What its prologue made, which other entries may share.
+        self.kept: list[Kept] = []
         self.version = 0
 
     @property

@@ -21,11 +21,12 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from poot.backends.binding import check_array
-from poot.backends.commit import commit_steps
+from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
 from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
+from poot.backends.prologue import Kept, KeptKey
 from poot.backends.weights import Wanting, WeightMap, WeightStore, compare_weights, refuse, wanted_specs
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentTypeError, EngineError, EvaluateError
@@ -74,9 +75,9 @@ class Engine:
         return buffer
 
     def _free(self, buffer: Buffer, nbytes: int) -> None:
-        self.device.free(buffer)
         with self._lock:
             self.stats.allocated_bytes -= nbytes
+        self.device.free(buffer)
 
     # --- weights and entries ---
 
@@ -140,12 +141,15 @@ class Engine:
             executable = Executable(program, self.device)
             with contextlib.ExitStack() as failed:
                 states = self._new_states(program, exe, failed)
-                buffers, views = self._bind(executable, exe, {**exe.states, **states}, failed)
-                run = Run(executable, views, commit_steps(executable))
+                kept = self._keep(executable, exe, failed)
+                buffers, views = self._bind(executable, exe, {**exe.states, **states}, kept, failed)
+                commits = commit_steps(executable)
+                run = Run(executable, views, guarded(commits, executable))
                 failed.pop_all()
             exe.states.update(states)
-            entry = Entry(next(self._numbers), exe, executable, run, buffers)
+            entry = Entry(next(self._numbers), exe, executable, run, buffers, commits)
             exe.entries[entry.number] = entry
+            self._share(entry, kept)
             self.stats.entries += 1
             return entry
 
@@ -161,16 +165,56 @@ class Engine:
                 made[variable.name] = buffer, variable.spec
         return made
 
+    def _keep(self, executable: Executable, exe: Exe, failed: contextlib.ExitStack) -> list[Kept]:
+        """The program's kept slots in the order of their numbers: what other entries have, and new ones, filled."""
+        prologue, slots = executable.prologue, executable.program.storage.slots
+        if prologue is None:
+            return []
+        found: dict[KeptKey, Kept] = {}
+        kept: list[Kept] = []
+        wanted: dict[int, Buffer] = {}
+        views: dict[int, BufferView] = {}
+        for recipe in prologue.recipes:
+            for source in recipe.sources:
+                if slots[source].role != "constant":
+                    raise EngineError(
+                        message=f"the program takes input {slots[source].name!r} for the same at every step",
+                        remedy="compile it without naming the input in CompileOptions.stable.",
+                    )
+                views[source] = BufferView(exe.weights[slots[source].name][0])
+            nbytes = slots[recipe.slot].nbytes
+            key = recipe.key, tuple(id(views[source].buffer) for source in recipe.sources)
+            known = found.get(key) or exe.kept.get(key)
+            if known is None:
+                known = Kept(key, self._allocate(nbytes, failed), nbytes)
+                wanted[recipe.slot] = known.buffer
+            else:
+                views[recipe.slot] = BufferView(known.buffer)
+            found[key] = known
+            kept.append(known)
+        if wanted:
+            prologue.fill(wanted, views)
+        return kept
+
+    @staticmethod
+    def _share(entry: Entry, kept: list[Kept]) -> None:
+        entry.kept = kept
+        entry.exe.kept.update((each.key, each) for each in kept)
+        for each in kept:
+            each.users += 1
+
     def _bind(
         self,
         executable: Executable,
         exe: Exe,
         states: Mapping[str, tuple[Buffer, ArraySpec]],
+        kept: Sequence[Kept],
         failed: contextlib.ExitStack,
     ) -> tuple[list[Buffer], list[BufferView | None]]:
         """A view for every position; the buffers that the entry owns are those of inputs, outputs and scratch."""
         owned: list[Buffer] = []
         views: list[BufferView | None] = []
+        filled = iter(kept)
 
         def own(nbytes: int) -> BufferView:
             owned.append(self._allocate(nbytes, failed))
@@ -182,10 +226,13 @@ class Engine:
                     views.append(BufferView(exe.weights[slot.name][0]))
                 case "state":
                     views.append(BufferView(states[slot.name][0]))
+                case "kept":
+                    views.append(BufferView(next(filled).buffer))
                 case _:
                     views.append(own(slot.nbytes))
         views.append(own(executable.program.storage.arena_bytes))
-        views.append(own(4 * FAULT_WORDS))
+        views.append(own(ENTRY_RECORD_BYTES))
+        self.device.write(cast("BufferView", views[-1]), clear_record())
         return owned, views
 
     def remove_entry(self, entry: Entry) -> None:
@@ -197,26 +244,32 @@ class Engine:
             self._release(entry)
 
     def _release(self, entry: Entry) -> None:
-        for buffer in entry.buffers:
-            self._free(buffer, buffer.nbytes)
         self.stats.entries -= 1
+        with contextlib.ExitStack() as frees:
+            for buffer in entry.buffers:
+                frees.callback(self._free, buffer, buffer.nbytes)
+            for kept in entry.kept:
+                kept.users -= 1
+                if kept.users == 0:
+                    del entry.exe.kept[kept.key]
+                    frees.callback(self._free, kept.buffer, kept.nbytes)
 
     def unload(self, exe: Exe) -> None:
         """Free an exe's weights, states and entries.  EngineError if it was unloaded before."""
         with exe.lock:
             self._require_mine(exe)
-            for entry in exe.entries.values():
-                self._release(entry)
-            for buffer, nbytes in exe.held:
-                self._free(buffer, nbytes)
-            for buffer, spec in exe.states.values():
-                self._free(buffer, spec.nbytes)
-            exe.held.clear()
-            exe.entries.clear()
-            exe.weights.clear()
-            exe.states.clear()
             exe.loaded = False
             self._exes.discard(exe)
+            with contextlib.ExitStack() as frees:  # every one of them, even where one raises
+                for entry in exe.entries.values():
+                    frees.callback(self._release, entry)
+                for buffer, nbytes in (*exe.held, *((buffer, spec.nbytes) for buffer, spec in exe.states.values())):
+                    frees.callback(self._free, buffer, nbytes)
+                exe.held.clear()
+                exe.entries.clear()
+                exe.weights.clear()
+                exe.states.clear()
+                exe.lost.clear()
 
     # --- steps ---
 
@@ -226,7 +279,9 @@ class Engine:
         """Run an entry once; every input is checked before anything is written.
 
         The first step records, later ones replay.  `sync` is called before the launch.  A fault raises here, and state
-        keeps the values that it had before the step.
+        keeps the values that it had before the step.  A device that fails, or a Ctrl-C, in the middle of a step leaves
+        every state as it was before the step or every state as after it; where not even that is certain, StateLost
+        is raised whenever the state is used, until it is set or reset.
         """
         if inputs is not None and not isinstance(inputs, StepInputs):  # pyright: ignore[reportUnnecessaryIsInstance]
             remedy = 'write StepInputs().push("name", array).'
@@ -240,6 +295,7 @@ class Engine:
                 raise EngineError(
                     message="the entry belongs to another exe", remedy="step it with the exe it was added to."
                 )
+            exe.require_states(variable.name for variable in entry.program.graph.states)
             arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays)
             entry.version += 1  # from here on the buffers of the last result are written to
             for slot, view in zip(entry.executable.bound_slots(), entry.run.views, strict=False):
@@ -261,19 +317,42 @@ class Engine:
         try:
             run.run()
         except BaseException:
-            entry.version += 1  # nothing of this step may be read
+            self._abandon(entry, finish=True)
             raise
         self.stats.steps += 1
         self.stats.records += run.records - records
         self.stats.replays += run.replays - replays
         if entry.executable.may_fault:
             words = np.empty(FAULT_WORDS, np.int32)
-            self.device.read(fault, words)
+            try:
+                self.device.read(fault, words)
+            except BaseException:
+                self._abandon(entry, finish=False)
+                raise
             compiled = [loaded.compiled for loaded in entry.executable.kernels]
             error = decode(words, entry.program, compiled)
             if error is not None:
                 entry.version += 1
                 raise error
+
+    def _abandon(self, entry: Entry, *, finish: bool) -> None:
+        """Nothing of a failed step may be read; its state is as before or as after it, or else it is lost.
+
+        With `finish`, a commit that was cut short is completed.  Where that fails too, and where nothing says whether
+        the step has committed, the state has to be set anew.
+        """
+        step = entry.version
+        entry.version += 1
+        lost = True
+        try:
+            if finish:
+                finish_commit(entry.commits, entry.run)
+                lost = False
+        except Exception:
+            lost = True
+        finally:
+            if lost:
+                entry.exe.lost.update((name, step) for name, _ in entry.program.updates)
 
     def _require_mine(self, exe: Exe) -> None:
         exe.require_loaded()

@@ -17,8 +17,9 @@ from poot.plan.control import lower_single
 from poot.plan.fuse import Fusion, fuse
 from poot.plan.groups import Group
 from poot.plan.lower import Lowering
-from poot.plan.program import Binding, Copy, EquationPlan, Launch, Step
-from poot.plan.schedules.common import power_of_two, where
+from poot.plan.program import Binding, Copy, EquationPlan, Launch, Slot, Step
+from poot.plan.prologue import Constants, accesses, constant_setups
+from poot.plan.schedules.common import GroupPlan, Setup, power_of_two, where
 from poot.plan.storage import Cells
 from poot.target import Target
 from poot.trace.graph import Atom, Graph, Literal, Value
@@ -34,6 +35,7 @@ class Assembly:
     cells: Cells = field(default_factory=Cells)
     launches: int = 0
     declined: list[str] = field(default_factory=list[str])
+    constants: Constants = field(default_factory=Constants)
 
     def launch(
         self,
@@ -43,8 +45,19 @@ class Assembly:
         equations: tuple[int, ...],
         line: SourceLocation | None,
     ) -> Launch:
-        """One launch, numbered in program order."""
+        """One launch of a step, numbered in program order."""
         self.launches += 1
+        return self.launch_once(kernel, cells, groups, equations, line)
+
+    def launch_once(
+        self,
+        kernel: Kernel,
+        cells: Sequence[int],
+        groups: tuple[int, int, int],
+        equations: tuple[int, ...],
+        line: SourceLocation | None,
+    ) -> Launch:
+        """One launch that is no part of a step."""
         bindings = tuple(Binding(cell) for cell in cells)
         return Launch(self.lowering.number(kernel), bindings, groups, equations, line)
 
@@ -131,20 +144,29 @@ class Block:
             self.steps += lower_single(self, number, group)
             self.plans[number] = EquationPlan("control" if control else "kernel", first)
             return
-        plan = self.assembly.lowering.lower(group)
-        temporaries = [self.assembly.cells.new("scratch", spec) for spec in plan.temporaries]
-        values: Mapping[int, Value] = {value.id: value for value in (*group.outputs, *group.reads.values())}
+        constants = self._constants(group)
+        plan = self.assembly.lowering.lower(group, constants)
         line = where(group.members[number] for number in members)
-        for setup in plan.setups:
-            cells = [temporaries[-1 - a] if a < 0 else self.cell(values[a]) for a in setup.arguments]
-            launch = self.assembly.launch(setup.kernel, cells, setup.groups, self.numbers(members), line)
-            self.steps.append(launch)
+        values = {value.id: value for value in (*group.outputs, *group.reads.values())}
+        work = _Work(self, group, plan, values, self.numbers(members), line)
+        once = work.prologue(constants)
+        for place, setup in enumerate(plan.setups):
+            if place not in once:
+                cells = [work.cell(argument) for argument in setup.arguments]
+                self.steps.append(self.assembly.launch(setup.kernel, cells, setup.groups, work.equations, line))
         last = self.assembly.launches - 1
+        whole = len(once) == len(plan.setups)
         for number, equation in group.members.items():
             rule = lookup(equation.primitive).lower
             moved = isinstance(rule, Pull) and rule.movement and equation.outputs[0] not in group.outputs
             if self.plans[number].fate == "dead":
-                self.plans[number] = EquationPlan("view" if moved else "kernel", last)
+                fate = "view" if moved else "prologue" if whole else "kernel"
+                self.plans[number] = EquationPlan(fate, -1 if whole else last)
+
+    def _constants(self, group: Group) -> frozenset[int]:
+        """The ids of the values that a group reads which stay the same from step to step."""
+        known = self.assembly.constants.cells
+        return frozenset(value.id for value in group.reads.values() if self.cells.get(self.base(value).id) in known)
 
     def _aliases(self) -> None:
         for number, equation in enumerate(self.graph.equations):
@@ -156,6 +178,68 @@ class Block:
         for number, reason in sorted(self.fusion.declined.items()):
             equation = self.graph.equations[number]
             self.assembly.declined.append(f"equation {number} ({equation.primitive}) stands alone: {reason}")
+
+
+@dataclass(slots=True)
+class _Work:
+    """The cells of one group's launches, and those of its launches that run once."""
+
+    block: Block
+    group: Group
+    plan: GroupPlan
+    values: Mapping[int, Value]
+    equations: tuple[int, ...]
+    line: SourceLocation | None
+    temporaries: dict[int, int] = field(default_factory=dict[int, int])
+
+    def cell(self, argument: int) -> int:
+        """The cell of a value, or of a temporary, made at first use."""
+        if argument >= 0:
+            return self.block.cell(self.values[argument])
+        if argument not in self.temporaries:
+            spec = self.plan.temporaries[-1 - argument]
+            self.temporaries[argument] = self.block.assembly.cells.new("scratch", spec)
+        return self.temporaries[argument]
+
+    def prologue(self, constants: frozenset[int]) -> set[int]:
+        """Move the launches that depend on constants alone to the prologue; their places."""
+        if self.group.faults or not (constants or not self.group.reads):
+            return set()
+        fresh = {value.id for value in self.group.outputs if value.id not in self.block.cells}
+        moved: set[int] = set()
+        for place in constant_setups(self.plan, constants, fresh):
+            if not self._once(self.plan.setups[place]):
+                break  # later ones may need it
+            moved.add(place)
+        return moved
+
+    def _once(self, setup: Setup) -> bool:
+        assembly, known = self.block.assembly, self.block.assembly.constants
+        reads, writes = accesses(setup)
+        sources = [self.cell(argument) for argument in reads]
+        if not known.cells.issuperset(sources) or known.can_fault(setup.kernel):
+            return False
+        specs = [self.plan.temporaries[-1 - a] if a < 0 else self.values[a].spec for a in writes]
+        key = assembly.lowering.number(setup.kernel), setup.groups, tuple(sources)
+        cells = known.made.get(key)
+        if cells is None:
+            slots = assembly.cells.slots
+            if not known.affords([slots[cell] for cell in set(sources)], [Slot("kept", spec) for spec in specs]):
+                return False
+            cells = known.made[key] = tuple(assembly.cells.new("kept", spec) for spec in specs)
+            known.cells.update(cells)
+            self._place(writes, cells)
+            bound = [self.cell(argument) for argument in setup.arguments]
+            known.steps.append(assembly.launch_once(setup.kernel, bound, setup.groups, self.equations, self.line))
+        self._place(writes, cells)
+        return True
+
+    def _place(self, writes: Sequence[int], cells: Sequence[int]) -> None:
+        for argument, cell in zip(writes, cells, strict=True):
+            if argument < 0:
+                self.temporaries[argument] = cell
+            else:
+                self.block.cells[argument] = cell
 
 
 def fill_kernel(literal: Literal, size: int = 1) -> Kernel:

@@ -42,10 +42,13 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
     for role, variables in zip(roles, (planned.constants, planned.inputs, planned.states), strict=True):
         for variable in variables:
             block.cells[variable.value.id] = assembly.cells.new(role, variable.spec, variable.name)
+            if variable.name in _stable(planned, options):
+                assembly.constants.cells.add(block.cells[variable.value.id])
     outputs = [assembly.cells.new("output", atom.spec) for atom in planned.outputs]
     updates = _update_cells(assembly, block, planned, outputs)
     atoms: list[Atom] = [*planned.outputs, *(atom for _, atom in planned.updates)]
     steps = block.run(atoms, [*outputs, *updates])
+    prologue = tuple(assembly.constants.steps)
     records.append(_fusion_record(block, planned))
     return Program(
         graph,
@@ -53,7 +56,7 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
         target,
         tuple(assembly.lowering.kernels),
         steps,
-        plan_storage(assembly.cells.slots, steps, frozenset(updates)),
+        plan_storage(assembly.cells.slots, steps, frozenset(updates), prologue),
         tuple(outputs),
         tuple((name, cell) for (name, _), cell in zip(planned.updates, updates, strict=True)),
         _fates(graph, records[:-1], block.plans),
@@ -61,7 +64,15 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
         options.numerics == "fused",
         tuple(records),
         options.limits.max_artifact_bytes,
+        prologue,
     )
+
+
+def _stable(graph: Graph, options: CompileOptions) -> frozenset[str]:
+    """The names of the variables that keep their contents from step to step."""
+    if options.stable is None:
+        return frozenset(variable.name for variable in graph.constants)
+    return options.stable - {variable.name for variable in graph.states}
 
 
 def _update_cells(assembly: Assembly, block: Block, graph: Graph, outputs: Sequence[int]) -> list[int]:

@@ -77,10 +77,13 @@ class CompileOptions:
 
     `numerics` is "fused" (f32 may be kept inside a fused region, a*b+c may become fma, sums may be reassociated) or
     "strict" (every equation rounds to its dtype, with no contraction); docs/planning.md says what each promises.
+    `stable` names the constants and inputs that keep their contents from step to step: what depends on them alone goes
+    to the program's prologue.  None stands for the graph's constants.
     """
 
     limits: CompileLimits = field(default_factory=lambda: CompileLimits.STANDARD)
     numerics: NumericsMode = "fused"
+    stable: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.limits, CompileLimits):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -39,12 +39,17 @@ class Lowering:
     _by_identity: dict[int, tuple[Kernel, int]] = field(default_factory=dict[int, "tuple[Kernel, int]"])
     _plans: dict[object, GroupPlan] = field(default_factory=dict[object, GroupPlan])
 
-    def lower(self, group: Group) -> GroupPlan:
-        """The launches of a group; Unsupported where the target cannot run it."""
-        key, identities = _signature(group)
+    def lower(self, group: Group, constants: frozenset[int] = frozenset()) -> GroupPlan:
+        """The launches of a group; Unsupported where the target cannot run it.
+
+        `constants` are the ids of the values that it reads which stay the same from step to step.
+        """
+        shape, identities = _signature(group)
+        key = shape, tuple(identity in constants for identity in identities)
         plan = self._plans.get(key)
         if plan is None:
-            made = _SCHEDULES[group.kind](Context(self.target, cost.costs(self.target), self.space), group)
+            context = Context(self.target, cost.costs(self.target), self.space, constants)
+            made = _SCHEDULES[group.kind](context, group)
             local = {identity: place for place, identity in enumerate(identities)}
             plan = self._plans[key] = _renamed(made, lambda identity: local[identity])
             for setup in plan.setups:

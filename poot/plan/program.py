@@ -18,7 +18,7 @@ from poot.target import Language, Target
 from poot.trace.graph import Graph
 
 Numerics = Literal["exact", "unfused", "reassociating", "narrowing"]
-Role = Literal["constant", "input", "state", "output", "scratch"]
+Role = Literal["constant", "input", "state", "output", "scratch", "kept"]
 
 
 # --- storage --------------------------------------------------------------------------------------------------------
@@ -30,7 +30,8 @@ class Slot:
 
     `constant`, `input` and `state` slots are bound by name; `output` slots are fresh for each jit-style call, and
     stable for a recorded entry; `scratch` slots are byte ranges of one arena, placed by `offset` and reused over time.
-    A `state` slot holds the value before the step; what replaces it stands in `Program.updates`.
+    `kept` slots are filled by the prologue and only read by steps.  A `state` slot holds the value before the step;
+    what replaces it stands in `Program.updates`.
     """
 
     role: Role
@@ -48,11 +49,18 @@ class Storage:
     """The slots of a program and its arena.
 
     `liveness_bound` is the most bytes of scratch that are live at one step: no placement could take less.
+    `prologue_bytes` is the size of the arena that the prologue has while it runs.
     """
 
     slots: tuple[Slot, ...]
     arena_bytes: int
     liveness_bound: int
+    prologue_bytes: int = 0
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The slots that the prologue fills."""
+        return tuple(number for number, slot in enumerate(self.slots) if slot.role == "kept")
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------
@@ -92,7 +100,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Run one block by the value of an i32 or bool 0-d slot: block 0 where it is zero, else block 1."""
+    """Run one block by the value of a bool 0-d slot: block 0 where it is false, else block 1."""
 
     predicate: int
     blocks: tuple[tuple[Step, ...], tuple[Step, ...]]
@@ -103,7 +111,9 @@ class Loop:
     """Run `condition`, read the bool slot `predicate`, and while it is true run `body`; at most `trip_count` turns if
     one is known, in which case there is no condition and no read-back.
 
-    `counter` is an i32 0-d slot that the executor sets to the number of the turn before each, or -1.
+    `counter` is an i32 0-d slot that the executor sets to the number of the turn before each, or -1.  `settles` says
+    that once the predicate is false, more turns (body, then condition) change nothing that is read afterwards: so
+    devices that are slow to answer need not look at it before each.
     """
 
     condition: tuple[Step, ...]
@@ -111,6 +121,7 @@ class Loop:
     body: tuple[Step, ...]
     trip_count: int = -1
     counter: int = -1
+    settles: bool = False
 
 
 Step: TypeAlias = Launch | Copy | Branch | Loop
@@ -118,12 +129,12 @@ Step: TypeAlias = Launch | Copy | Branch | Loop
 
 # --- the program ----------------------------------------------------------------------------------------------------
 
-Fate = Literal["kernel", "alias", "view", "fold", "dead", "control"]
+Fate = Literal["kernel", "alias", "view", "fold", "dead", "control", "prologue"]
 
 
 @dataclass(frozen=True, slots=True)
 class EquationPlan:
-    """What became of an equation: the launch that computes it, or why it needs none."""
+    """What became of an equation: the launch that computes it, or why a step needs none."""
 
     fate: Fate
     launch: int = -1
@@ -159,9 +170,10 @@ class PassRecord:
 class Program:
     """A planned graph.  `graph` is as the caller gave it, `planned` as the passes left it.
 
-    `equation_plans` has one entry an equation of `graph`.  `outputs` are the slots of the graph's outputs in order;
-    `updates` pairs a state's name with the slot that holds its next value (which a step commits only if the fault
-    record is clear).  `contract` allows a*b+c to become fma.
+    `prologue` are launches and copies that depend on constants alone: they fill the kept slots once, and again whenever
+    a constant is bound to other contents.  `equation_plans` has one entry an equation of `graph`.  `outputs` are the
+    slots of the graph's outputs in order; `updates` pairs a state's name with the slot that holds its next value (which
+    a step commits only if the fault record is clear).  `contract` allows a*b+c to become fma.
     """
 
     graph: Graph
@@ -177,10 +189,11 @@ class Program:
     contract: bool
     passes: tuple[PassRecord, ...] = ()
     max_artifact_bytes: int = 512 << 20
+    prologue: tuple[Launch | Copy, ...] = ()
 
     @property
     def launches(self) -> tuple[Launch, ...]:
-        """Every launch, in program order, those inside branches and loops included."""
+        """Every launch of a step, in program order, those inside branches and loops included."""
         return tuple(_launches(self.steps))
 
     def report(self) -> str:

@@ -23,12 +23,13 @@ from poot.errors import PootError, SerialisationError
 from poot.kernel import ir
 from poot.plan import program as parts
 from poot.plan.program import Program
+from poot.plan.typed import field_checks
 from poot.plan.verify import verify
 from poot.target import Target
 from poot.trace.graph import Graph
 
 FORMAT = "poot program"
-VERSION = 1
+VERSION = 2
 
 _IR = (
     *(ir.Const, ir.Var, ir.Load, ir.Op, ir.Cast, ir.Index, ir.Collective),
@@ -43,7 +44,11 @@ _CLASSES: dict[str, Any] = {each.__name__: each for each in (*_IR, *_PROGRAM)}
 _FIELDS: dict[str, tuple[str, ...]] = {
     name: tuple(item.name for item in fields(each) if item.name != "where") for name, each in _CLASSES.items()
 }
-_PLAIN = ("kernels", "steps", "storage", "outputs", "updates", "equation_plans", "numerics", "contract", "passes")
+#: A program's own fields that are plain data.
+_PLAIN = (
+    *("kernels", "steps", "storage", "outputs", "updates", "equation_plans", "numerics", "contract"),
+    *("passes", "prologue"),
+)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -71,10 +76,16 @@ def _decode(value: Any) -> Any:
         return value
     ((name, inner),) = cast("dict[str, Any]", value).items()
     if name == "float":
+        if not isinstance(inner, str) or len(inner) != 16:
+            raise ValueError("a float that has no 8 bytes")
         return struct.unpack("<d", bytes.fromhex(inner))[0]
     if name == "dtype":
         return BY_NAME[inner]
-    return _CLASSES[name](**dict(zip(_FIELDS[name], map(_decode, inner), strict=True)))
+    values = dict(zip(_FIELDS[name], map(_decode, inner), strict=True))
+    for field, check in field_checks(_CLASSES[name]).items():
+        if not check(values[field]):
+            raise ValueError(f"{name}.{field} is {values[field]!r:.100}")
+    return _CLASSES[name](**values)
 
 
 # --- programs ---------------------------------------------------------------------------------------------------------
@@ -106,6 +117,9 @@ def load_program(source: str | os.PathLike[str] | bytes) -> Program:
     target = Target.from_json(_text(body, "target").decode())
     try:
         plain = {name: _decode(body[name]) for name in _PLAIN}
+        for name in _PLAIN:
+            if not field_checks(Program)[name](plain[name]):
+                raise ValueError(f"{name} is of the wrong type")
         loaded = Program(graph=graph, planned=planned, target=target, **plain)
         kernels = verify(loaded)
     except (PootError, TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError) as error:

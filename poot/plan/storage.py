@@ -36,26 +36,33 @@ class _Life:
     offset: int = -1
 
 
-def plan_storage(slots: list[Slot], steps: tuple[Step, ...], kept: frozenset[int]) -> Storage:
-    """Place the scratch slots; `kept` ones are read after the last step."""
-    spans = _Spans()
-    spans.block(steps)
-    for slot in kept:
-        spans.touch(slot, spans.clock)
-    spans.widen()
-    lives = [
-        _Life(number, -(-slot.nbytes // ALIGN) * ALIGN, *spans.found[number])
-        for number, slot in enumerate(slots)
-        if slot.role == "scratch" and number in spans.found
-    ]
-    arena = _place(lives)
+def plan_storage(
+    slots: list[Slot], steps: tuple[Step, ...], last: frozenset[int] = frozenset(), prologue: tuple[Step, ...] = ()
+) -> Storage:
+    """Place the scratch slots; those in `last` are read after the last step.  The prologue has an arena of its own."""
     placed = list(slots)
-    for life in lives:
+    lives = _lives(slots, steps, last)
+    before = _lives(slots, prologue, frozenset())
+    arena, prologue_bytes = _place(lives), _place(before)
+    for life in (*lives, *before):
         placed[life.slot] = replace(placed[life.slot], offset=life.offset)
     for number, slot in enumerate(placed):
         if slot.role == "scratch" and slot.offset < 0:
             placed[number] = replace(slot, offset=0)
-    return Storage(tuple(placed), arena, _bound(lives))
+    return Storage(tuple(placed), arena, _bound(lives), prologue_bytes)
+
+
+def _lives(slots: list[Slot], steps: tuple[Step, ...], last: frozenset[int]) -> list[_Life]:
+    spans = _Spans()
+    spans.block(steps)
+    for slot in last:
+        spans.touch(slot, spans.clock)
+    spans.widen()
+    return [
+        _Life(number, -(-slot.nbytes // ALIGN) * ALIGN, *spans.found[number])
+        for number, slot in enumerate(slots)
+        if slot.role == "scratch" and number in spans.found
+    ]
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ is kept with run-time checks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -22,13 +23,21 @@ from poot.plan.program import Binding, Branch, Copy, Launch, Loop, Program, Slot
 
 T = TypeVar("T")
 
+#: What a kernel may be called: its name stands in the text that is compiled.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_MOST_BYTES = 1 << 62
+
 
 def verify(program: Program) -> tuple[Kernel, ...]:
     """The kernels of a program that is safe to run; SerialisationError for one that is not."""
     for kernel in program.kernels:
+        _require(_NAME.fullmatch(kernel.name) is not None, "a kernel has no plain name")
         check(kernel, program.target)
+        for node in walk(kernel.body):
+            named = isinstance(node, Index) and bool(node.buffer) != (node.kind in ("extent", "stride"))
+            _require(not named, "an index number names a buffer that it does not speak of")
     _storage(program)
-    launches = list(_steps(program, program.steps))
+    launches = [*_steps(program, program.prologue, once=True), *_steps(program, program.steps, once=False)]
     _named(program)
     grids: dict[int, list[tuple[int, int, int]]] = {}
     for launch in launches:
@@ -56,12 +65,22 @@ def _item(items: Sequence[T], number: object, what: str) -> T:
 
 def _storage(program: Program) -> None:
     storage = program.storage
-    _require(type(storage.arena_bytes) is int and storage.arena_bytes >= 0, "the arena has no size")
+    sizes = storage.arena_bytes, storage.liveness_bound, storage.prologue_bytes
+    _require(all(0 <= size < _MOST_BYTES for size in sizes), "the arena has no size")
     for slot in storage.slots:
-        _require(slot.role in ("constant", "input", "state", "output", "scratch"), f"a slot has role {slot.role!r}")
+        _require(slot.nbytes < _MOST_BYTES, "a slot is too large")
         if slot.role == "scratch":
-            inside = type(slot.offset) is int and 0 <= slot.offset <= storage.arena_bytes - slot.nbytes
-            _require(inside and slot.offset % slot.spec.dtype.itemsize == 0, "a slot lies outside the arena")
+            _require(slot.offset >= 0 and slot.offset % slot.spec.dtype.itemsize == 0, "a slot has no place")
+
+
+def _placed(program: Program, slot: Slot, *, once: bool) -> None:
+    """A slot that a step uses lies in the arena that the step has; the prologue uses constants and what it has made."""
+    storage = program.storage
+    arena = storage.prologue_bytes if once else storage.arena_bytes
+    if slot.role == "scratch":
+        _require(slot.offset <= arena - slot.nbytes, "a slot lies outside the arena")
+    elif once:
+        _require(slot.role in ("constant", "input", "kept"), f"the prologue uses {slot.role} {slot.name!r}")
 
 
 def _named(program: Program) -> None:
@@ -84,45 +103,46 @@ def _named(program: Program) -> None:
     _require(len(program.equation_plans) == len(graph.equations), "it tells of other equations than its graph's")
 
 
-def _steps(program: Program, steps: Sequence[Step]) -> Iterator[Launch]:
+def _steps(program: Program, steps: Sequence[Step], *, once: bool) -> Iterator[Launch]:
     slots = program.storage.slots
     for step in steps:
         match step:
             case Launch():
-                _launch(program, step)
+                _launch(program, step, once=once)
                 yield step
             case Copy():
                 source, target = _item(slots, step.source, "slot"), _item(slots, step.target, "slot")
                 _require(source.nbytes == target.nbytes, "a copy is between slots of different sizes")
-                _writable(target)
+                _placed(program, source, once=once)
+                _writable(program, target, once=once)
             case Branch():
-                _scalar(_item(slots, step.predicate, "slot"), bool_, i32)
+                _scalar(program, step.predicate, bool_, i32)
                 first, second = step.blocks
-                yield from _steps(program, first)
-                yield from _steps(program, second)
+                yield from _steps(program, first, once=once)
+                yield from _steps(program, second, once=once)
             case Loop():
-                _require(type(step.trip_count) is int, "a loop has no trip count")
                 if step.trip_count < 0:
-                    _scalar(_item(slots, step.predicate, "slot"), bool_)
+                    _scalar(program, step.predicate, bool_)
                 if step.counter != -1:
-                    counter = _item(slots, step.counter, "slot")
-                    _scalar(counter, i32)
-                    _writable(counter)
-                yield from _steps(program, step.condition)
-                yield from _steps(program, step.body)
-            case _:
-                raise _fail("a step is of no known kind")
+                    _writable(program, _scalar(program, step.counter, i32), once=once)
+                yield from _steps(program, step.condition, once=once)
+                yield from _steps(program, step.body, once=once)
 
 
-def _scalar(slot: Slot, *dtypes: Any) -> None:
+def _scalar(program: Program, number: int, *dtypes: Any) -> Slot:
+    slot = _item(program.storage.slots, number, "slot")
     _require(slot.spec.size == 1 and slot.spec.dtype in dtypes, "a predicate or counter has the wrong type")
+    _placed(program, slot, once=False)
+    return slot
 
 
-def _writable(slot: Slot) -> None:
-    _require(slot.role in ("output", "scratch"), f"{slot.role} {slot.name!r} is written")
+def _writable(program: Program, slot: Slot, *, once: bool) -> None:
+    roles = ("kept", "scratch") if once else ("output", "scratch")
+    _require(slot.role in roles, f"{slot.role} {slot.name!r} is written")
+    _placed(program, slot, once=once)
 
 
-def _launch(program: Program, launch: Launch) -> None:
+def _launch(program: Program, launch: Launch, *, once: bool) -> None:
     kernel = _item(program.kernels, launch.kernel, "kernel")
     limit = program.target.limit("grid")
     grid = cast("tuple[Any, ...]", launch.groups)
@@ -130,13 +150,14 @@ def _launch(program: Program, launch: Launch) -> None:
     _require(len(kernel.params) == len(kernel.buffers) == len(launch.bindings), "a launch binds other buffers")
     _require(kernel.threads is None or None not in kernel.threads, "a kernel has a run-time number of threads")
     for param, binding in zip(kernel.buffers, launch.bindings, strict=True):
-        _binding(program, param, binding)
+        _binding(program, param, binding, once=once)
     for number in launch.equations:
         _item(program.planned.equations, number, "equation")
 
 
-def _binding(program: Program, param: BufferParam, binding: Binding) -> None:
+def _binding(program: Program, param: BufferParam, binding: Binding, *, once: bool) -> None:
     slot = _item(program.storage.slots, binding.slot, "slot")
+    _placed(program, slot, once=once)
     _require(slot.spec.dtype is param.dtype, f"{param.name} is bound to a slot of another dtype")
     _require(type(binding.offset) is int and binding.offset >= 0, "a binding has no offset")
     last = binding.offset
@@ -149,7 +170,7 @@ def _binding(program: Program, param: BufferParam, binding: Binding) -> None:
     promised = param.align <= 1 or (param.align <= 64 and binding.offset == 0 and slot.offset % param.align in (0, -1))
     _require(promised or slot.role != "scratch", f"{param.name} is not aligned")
     if param.access != "read":
-        _writable(slot)
+        _writable(program, slot, once=once)
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------

@@ -91,8 +91,8 @@ def test_other_files(data: bytes, message: str) -> None:
 
 def test_other_versions_and_damage() -> None:
     container = json.loads(dump_program(program()))
-    with pytest.raises(SerialisationError, match="it has version 2, and this poot reads version 1"):
-        load_program(json.dumps(container | {"version": 2}).encode())
+    with pytest.raises(SerialisationError, match="it has version 3, and this poot reads version 2"):
+        load_program(json.dumps(container | {"version": 3}).encode())
     with pytest.raises(SerialisationError, match="it is damaged"):
         load_program(json.dumps(container | {"program": container["program"][:-5]}).encode())
 
@@ -169,10 +169,8 @@ def test_accesses_that_cannot_be_proven_are_checked() -> None:
     p = program()
     loaded = load_program(dump_program(p))
     assert not any(isinstance(n, (Load, Store)) and n.checked for k in loaded.kernels for n in walk(k.body))
-    number, launch = launch_of(p)
-    wider = with_launch(p, groups=(launch.groups[0] + 5, *launch.groups[1:]))
-    if p.kernels[launch.kernel].threads is None:
-        loaded = load_program(dump_program(wider))
-        kernel = loaded.kernels[launch.kernel]
-        assert all(n.checked for n in walk(kernel.body) if isinstance(n, (Load, Store)))
-    assert number >= 0
+    (launch,) = p.prologue
+    assert isinstance(launch, Launch) and p.kernels[launch.kernel].threads is None
+    wider = replace(launch, groups=(launch.groups[0] + 5, *launch.groups[1:]))
+    loaded = load_program(dump_program(replace(p, prologue=(wider,))))
+    assert all(n.checked for n in walk(loaded.kernels[launch.kernel].body) if isinstance(n, (Load, Store)))

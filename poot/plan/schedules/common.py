@@ -41,11 +41,15 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a schedule works with."""
+    """What a schedule works with.
+
+    `constants` are the ids of read values that stay the same from step to step: what reads such alone runs once.
+    """
 
     target: Target
     costs: cost.Costs
     space: Space
+    constants: frozenset[int] = frozenset()
 
     def refuse(self, group: Group, message: str) -> Unsupported:
         """The error for a group that the target cannot run, naming its last equation and the user's line."""

@@ -25,12 +25,16 @@ _VECTOR = 16
 
 @dataclass(slots=True)
 class Side:
-    """One operand: what is read, at which index, its own (free) axes, and the flat form of what lies in memory."""
+    """One operand: what is read, at which index, its own (free) axes, and the flat form of what lies in memory.
+
+    A `constant` one is made of values that stay the same from step to step, so that its panels are copied once.
+    """
 
     atom: Atom
     index: Indices
     free: tuple[Axis, ...]
     form: Affine | None
+    constant: bool = False
 
     def step(self, axis: Axis) -> int | None:
         """The stride in memory along an axis, if the operand is a view of a buffer."""
@@ -120,7 +124,7 @@ def _cost(shape: Shape) -> float:
     free = shape.lanes.free
     even = not free or flatten(index, value.shape).coefficient(free[-1]) == 1
     total += shape.row_count * lanes * batch * (0.1 if even else 2.0)
-    if free and shape.lanes.step(free[-1]) != 1:
+    if free and shape.lanes.step(free[-1]) != 1 and not shape.lanes.constant:
         total += 2 * lanes * shape.length * prod(axis.extent for axis in panel_batch(shape))
     return total
 
@@ -139,7 +143,22 @@ def _leaves(index: Indices) -> tuple[Axis, ...]:
 
 
 def _side(context: Context, group: Group, atom: Atom, index: Indices, free: Indices) -> Side:
-    return Side(atom, index, _leaves(free), _in_memory(context, group, atom, index))
+    form = _in_memory(context, group, atom, index)
+    return Side(atom, index, _leaves(free), form, _is_constant(context, group, atom))
+
+
+def _is_constant(context: Context, group: Group, atom: Atom) -> bool:
+    """Whether all that an operand is made of stays the same from step to step."""
+    producers = {value.id: equation for equation in group.members.values() for value in equation.outputs}
+    pending = [atom]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Value):
+            if each.id in producers:
+                pending += producers[each.id].inputs
+            elif each.id not in context.constants:
+                return False
+    return True
 
 
 def _in_memory(context: Context, group: Group, atom: Atom, index: Indices) -> Affine | None:
