@@ -17,7 +17,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from poot.backends.device import DeviceBackend, backend_names, describe_devices, open_device
+from poot.backends.device import DeviceBackend, backend_names, open_device
+from poot.backends.survey import survey
 from poot.errors import ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
 from poot.target import Language, Target
 from poot.trace.dispatch import active
@@ -83,15 +84,32 @@ _SCOPE: ContextVar[tuple[Device, ...]] = ContextVar("poot_device", default=())
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """One backend: whether its first device opens, and if not, why."""
+    """One backend: its devices by the names that `poot.device` takes, or why there is none and what would mend that.
+
+    `hardware` has a pair (name, what it is) for each device; `remedy` gives the command.
+    """
 
     name: str
     available: bool
-    reason: str
+    reason: str = ""
+    remedy: str = ""
+    hardware: tuple[tuple[str, str], ...] = ()
 
     @override
     def __str__(self) -> str:
-        return f"{self.name}: {'available' if self.available else self.reason}"
+        if self.available:
+            return "\n".join(f"{name}: {text or 'available'}" for name, text in self.hardware)
+        return f"{self.name}: not available: {self.reason}" + (f"\n  Remedy: {self.remedy}" if self.remedy else "")
+
+
+class DeviceReports(tuple[DeviceReport, ...]):
+    """What `devices` gives: a report for each backend, shown one below the other."""
+
+    __slots__ = ()
+
+    @override
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self))
 
 
 def device(name: str | Device | None = None, *, language: Language | None = None) -> Device:
@@ -108,9 +126,11 @@ def device(name: str | Device | None = None, *, language: Language | None = None
     return Device(backend if language is None else open_device(backend.name, language=language))
 
 
-def devices() -> tuple[DeviceReport, ...]:
-    """Every backend, with the reason for those that are absent."""
-    return tuple(DeviceReport(name, not reason, reason) for name, reason in describe_devices())
+def devices() -> DeviceReports:
+    """Every backend with its devices; for those that are absent the reason, and the command that would mend it."""
+    return DeviceReports(
+        DeviceReport(each.name, each.error is None, each.reason, each.remedy, each.hardware) for each in survey()
+    )
 
 
 def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> DeviceBackend:

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from poot.backends.toolchain import CompiledKernel
-from poot.errors import ArgumentError, DeviceUnavailableError, PootError
+from poot.errors import ArgumentError, DeviceUnavailableError
 from poot.kernel.ir import Slot as ArgumentSlot
 from poot.target import Language, Target
 
@@ -369,20 +369,13 @@ def _speaking(device: DeviceBackend, language: Language) -> DeviceBackend:
 def _factory(backend: str) -> Factory:
     if backend in _factories:
         return _factories[backend]
-    if backend not in _BUILTIN:
+    module = backend_module(backend)
+    if module is None:
         known = ", ".join(backend_names())
         raise DeviceUnavailableError(device=repr(backend), message=f"there is no such backend; known are {known}")
-    return importlib.import_module(_BUILTIN[backend]).make_device
+    return module.make_device
 
 
-def describe_devices() -> tuple[tuple[str, str], ...]:
-    """Every backend with "" where its first device opens, else the reason why not."""
-    report: list[tuple[str, str]] = []
-    for name in backend_names():
-        try:
-            open_device(name)
-        except PootError as error:
-            report.append((name, str(error)))
-        else:
-            report.append((name, ""))
-    return tuple(report)
+def backend_module(backend: str) -> Any:
+    """The module of a backend that comes with poot, imported; None for any other."""
+    return importlib.import_module(_BUILTIN[backend]) if backend in _BUILTIN else None

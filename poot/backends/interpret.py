@@ -166,3 +166,8 @@ def make_device(ordinal: int) -> InterpretDevice:
     if ordinal:
         raise DeviceUnavailableError(device=f"interpret:{ordinal}", message="there is one interpreter")
     return InterpretDevice()
+
+
+def hardware() -> list[str]:
+    """What the interpreter runs on."""
+    return [f"NumPy {np.__version__}"]

@@ -10,7 +10,7 @@ import pytest
 import poot
 from poot.backends.cuda.code import CudaCode
 from poot.backends.cuda.device import CudaDevice, make_device, queried_target
-from poot.backends.cuda.launches import fold
+from poot.backends.cuda.launches import Launch, fold
 from poot.backends.cuda.nvptx import resources
 from poot.backends.device import BufferView, CopySpec, LaunchSpec
 from poot.backends.toolchain import CompiledKernel
@@ -25,7 +25,8 @@ from tests.unit.fake_cupy import CUDARuntimeError, Fake
 
 @pytest.fixture
 def device() -> CudaDevice:
-    return CudaDevice(0, Fake(), Target.parse("cuda:sm_90"))
+    fake = Fake()
+    return CudaDevice(0, fake, Target.parse("cuda:sm_90"), fake.driver)
 
 
 def compiled(device: CudaDevice, kernel: Kernel, *, shared: int = 0, hidden: int = 0, scratch: int = 0) -> Any:
@@ -62,12 +63,21 @@ def made(device: CudaDevice, array: np.ndarray) -> BufferView:
 def test_fixed_recordings_are_graphs(device: CudaDevice) -> None:
     view, copy = made(device, np.zeros(100, np.int32)), made(device, np.zeros(100, np.int32))
     loaded = compiled(device, increment(100, threads=100))
-    steps = [LaunchSpec(loaded, ((0, 0),), (2, 1, 1)), CopySpec(0, 1, 400)]
+    steps = [*[LaunchSpec(loaded, ((0, 0),), (2, 1, 1))] * 3, CopySpec(0, 1, 400)]
     recording = device.record(steps, [view, copy], (), ())
     for _ in range(3):
         device.replay(recording, ())
-    assert (numbers(device, copy, 100) == 4).all()
-    assert device.cupy.counts == {"graphs": 1, "graph launches": 4, "launches": 1}
+    assert (numbers(device, copy, 100) == 12).all()
+    assert device.cupy.counts == {"graphs": 1, "graph launches": 4, "launches": 3}
+
+
+def test_few_steps_are_no_graph(device: CudaDevice) -> None:
+    view, copy = made(device, np.zeros(100, np.int32)), made(device, np.zeros(100, np.int32))
+    loaded = compiled(device, increment(100, threads=100))
+    recording = device.record([LaunchSpec(loaded, ((0, 0),), (2, 1, 1)), CopySpec(0, 1, 400)], [view, copy], (), ())
+    device.replay(recording, ())
+    assert (numbers(device, copy, 100) == 2).all()
+    assert device.cupy.counts == {"graphs": 0, "graph launches": 0, "launches": 2}
 
 
 def test_rebound_recordings_patch_their_pointers(device: CudaDevice) -> None:
@@ -94,8 +104,10 @@ def test_empty_launches_and_scratch(device: CudaDevice) -> None:
     device.record([LaunchSpec(loaded, ((0, 0),), (0, 1, 1))], [view], (), ())
     recording = device.record([LaunchSpec(loaded, ((0, 0),), (1, 1, 1))], [view], (), ())
     (launch,) = recording.steps
-    assert len(launch.words) == len(loaded.compiled.slots) + 2  # type: ignore[union-attr]
-    assert launch.words[-2] % 128 == 0 and launch.words[-2] and not launch.words[-1]  # type: ignore[union-attr]
+    assert isinstance(launch, Launch) and len(launch.arguments) == len(loaded.compiled.slots) + 2
+    words, count = recording.list.words, len(launch.arguments)
+    scratch, profile = (words[recording.list.argument(0, count - 2 + n)] for n in range(2))
+    assert scratch % 128 == 0 and scratch and not profile
     assert (numbers(device, view, 10) == 1).all()
     assert device.elapsed(recording, (), 3) == 0.001
 
@@ -209,4 +221,4 @@ def test_cross_compiling_needs_no_gpu() -> None:
 
 def test_the_device_is_listed() -> None:
     report = {entry.name: entry for entry in poot.devices()}["cuda"]
-    assert report.available or "Remedy" in report.reason
+    assert report.available or ("NVIDIA" in report.reason and "run `" in report.remedy)

@@ -382,3 +382,8 @@ def make_device(ordinal: int) -> OpenCLDevice:
         return OpenCLDevice(f"opencl:{ordinal}" if ordinal else "opencl", found[ordinal][1])
     except cl.Error as error:
         raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=str(error)) from error
+
+
+def hardware() -> list[str]:
+    """Each device with its platform and the version of its driver."""
+    return [f"{device.name} ({platform.name}, driver {device.driver_version})" for platform, device in devices()]

@@ -16,9 +16,9 @@ from poot.target import Target
 
 try:
     import pyopencl as cl
-except ImportError as error:
+except (ImportError, OSError) as error:
     raise DeviceUnavailableError(
-        device="opencl", message=str(error), remedy="pip install 'poot[opencl]' brings pyopencl."
+        device="opencl", message=str(error), remedy="run `pip install 'poot[opencl]'`, which brings pyopencl."
     ) from error
 
 
@@ -56,7 +56,7 @@ def devices() -> list[tuple[Any, Any]]:
         raise DeviceUnavailableError(
             device="opencl",
             message=f"no OpenCL platform: {error}",
-            remedy="install a driver: a GPU's own, or on Debian `apt install pocl-opencl-icd ocl-icd-libopencl1`.",
+            remedy="install the GPU's driver, or on Debian run `apt install pocl-opencl-icd ocl-icd-libopencl1`.",
         ) from error
     found: list[tuple[Any, Any]] = []
     for platform in platforms:
@@ -67,5 +67,13 @@ def devices() -> list[tuple[Any, Any]]:
         kind = pair[1].type
         return 0 if kind & cl.device_type.GPU else 1 if kind & cl.device_type.ACCELERATOR else 2
 
-    wanted = os.environ.get("POOT_OPENCL_DEVICE", "").lower()
-    return sorted((p for p in found if wanted in f"{p[0].name} {p[1].name}".lower()), key=rank)
+    wanted = os.environ.get("POOT_OPENCL_DEVICE", "")
+    chosen = [p for p in found if wanted.lower() in f"{p[0].name} {p[1].name}".lower()]
+    if found and not chosen:
+        names = ", ".join(f"{device.name} ({platform.name})" for platform, device in found)
+        raise DeviceUnavailableError(
+            device="opencl",
+            message=f"POOT_OPENCL_DEVICE is {wanted!r}, and here are {names}",
+            remedy="set POOT_OPENCL_DEVICE to a part of one of these names, or unset it.",
+        )
+    return sorted(chosen, key=rank)

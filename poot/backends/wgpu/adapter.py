@@ -20,9 +20,9 @@ from poot.target import Target
 
 try:
     import wgpu
-except ImportError as error:
+except (ImportError, OSError) as error:
     raise DeviceUnavailableError(
-        device="wgpu", message=str(error), remedy="pip install 'poot[wgpu]' brings the wgpu package."
+        device="wgpu", message=str(error), remedy="run `pip install 'poot[wgpu]'`, which brings wgpu."
     ) from error
 
 _BACKENDS = ("Vulkan", "Metal", "D3D12")
@@ -44,7 +44,7 @@ _LIMITS = (
 )
 
 _REMEDY = (
-    "install a driver for Vulkan: the GPU's own, or for a machine without one, on Debian, "
+    "install a driver for Vulkan: the GPU's own, or for a machine without one, on Debian, run "
     "`apt install mesa-vulkan-drivers libvulkan1`."
 )
 
@@ -53,14 +53,20 @@ def adapters() -> list[Any]:
     """The adapters that will do, best first."""
     _load_triton_first()
     found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
-    wanted = os.environ.get("POOT_WGPU_ADAPTER", "").lower()
-    found = [a for a in found if wanted in f"{a.info['device']} {a.info['description']}".lower()]
+    wanted = os.environ.get("POOT_WGPU_ADAPTER", "")
+    chosen = [a for a in found if wanted.lower() in f"{a.info['device']} {a.info['description']}".lower()]
+    if found and not chosen:
+        raise DeviceUnavailableError(
+            device="wgpu",
+            message=f"POOT_WGPU_ADAPTER is {wanted!r}, and here are {', '.join(a.info['device'] for a in found)}",
+            remedy="set POOT_WGPU_ADAPTER to a part of one of these names, or unset it.",
+        )
 
     def rank(adapter: Any) -> int:
         kind = adapter.info["adapter_type"]
         return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
 
-    return sorted(found, key=rank)
+    return sorted(chosen, key=rank)
 
 
 def _load_triton_first() -> None:
@@ -74,6 +80,8 @@ def adapter(ordinal: int) -> Any:
     """The adapter of that number; DeviceUnavailableError says what there is."""
     try:
         found = adapters()
+    except DeviceUnavailableError:
+        raise
     except Exception as error:
         raise DeviceUnavailableError(device="wgpu", message=f"no adapters: {error}", remedy=_REMEDY) from error
     if ordinal >= len(found):

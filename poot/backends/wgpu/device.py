@@ -19,7 +19,7 @@ import numpy as np
 from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, Rendered, compile_kernel, register_language
-from poot.backends.wgpu.adapter import adapter, open_adapter, wgpu
+from poot.backends.wgpu.adapter import adapter, adapters, open_adapter, wgpu
 from poot.backends.wgpu.recording import BLOCK_WORDS, Dispatch, WgpuBuffer, WgpuKernel
 from poot.dtypes import DType, u8, u32
 from poot.errors import AllocationError, DeviceError, DeviceUnavailableError, PootError
@@ -307,3 +307,9 @@ def make_device(ordinal: int) -> WgpuDevice:
         if isinstance(error, PootError):
             raise
         raise DeviceUnavailableError(device=f"wgpu:{ordinal}", message=str(error)) from error
+
+
+def hardware() -> list[str]:
+    """Each adapter with its kind, the interface that it is reached by, and its driver."""
+    found = [each.info for each in adapters()]
+    return [f"{i['device']} ({i['adapter_type']}, {i['backend_type']}, driver {i['description']})" for i in found]

@@ -1,0 +1,177 @@
+"""What `poot doctor` finds out: devices, the worker pool, caches, versions, settings, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import poot
+from poot.api.devices import Device
+from poot.backends import cache
+from poot.backends.survey import Package, Survey, find_package, python_version, requirements, survey
+from poot.errors import PootError
+
+#: Packages that every installation has, and those that add something.
+_NEEDED = ("numpy", "ml-dtypes", "llvmlite", "optree", "typing-extensions", "rich")
+_OPTIONAL = ("safetensors", "gguf", "tokenizers")
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Files that are kept between processes: how many, their bytes, and the most that they may take (-1: unknown)."""
+
+    what: str
+    path: str
+    files: int
+    nbytes: int
+    most: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The answers of `poot doctor`; `problems` are those that make it exit with 1."""
+
+    version: str
+    python: str
+    default: str
+    devices: tuple[Survey, ...]
+    pool: tuple[str, int]
+    caches: tuple[Cache, ...]
+    packages: tuple[Package, ...]
+    settings: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """The facts as JSON has them."""
+        return {
+            "version": self.version,
+            "python": self.python,
+            "default_device": self.default,
+            "devices": [
+                {
+                    "name": each.name,
+                    "available": each.error is None,
+                    "hardware": [{"name": name, "description": text} for name, text in each.hardware],
+                    "reason": each.reason,
+                    "remedy": each.remedy,
+                }
+                for each in self.devices
+            ],
+            "worker_pool": {"kind": self.pool[0], "threads": self.pool[1]},
+            "caches": [asdict(each) for each in self.caches],
+            "packages": [{**asdict(each), "fits": each.fits} for each in self.packages],
+            "settings": dict(self.settings),
+            "problems": list(self.problems),
+        }
+
+
+def examine(wanted: str | None = None) -> Facts:
+    """Look at everything; `wanted` is a device that has to work."""
+    devices = survey()
+    packages = tuple(_packages(devices))
+    problems = list(_broken(devices, packages))
+    default = ""
+    try:
+        default = poot.device().name
+    except PootError as error:
+        problems.append(f"the default device does not open: {_one_line(error)}")
+    if wanted is not None:
+        try:
+            poot.device(wanted)
+        except PootError as error:
+            problems.append(_one_line(error))
+    pool = "", 0
+    try:
+        pool = _pool(poot.device("cpu"))
+    except PootError as error:
+        problems.append(f"the cpu device does not open: {_one_line(error)}")
+    caches = tuple(_caches(problems))
+    settings = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("POOT_")))
+    version = python_version()
+    return Facts(poot.__version__, version, default, devices, pool, caches, packages, settings, tuple(problems))
+
+
+def _one_line(error: PootError) -> str:
+    return f"{str(error.args[0]).splitlines()[0]}; {error.remedy}" if error.remedy else str(error).splitlines()[0]
+
+
+def _packages(devices: tuple[Survey, ...]) -> Iterator[Package]:
+    """What is installed of the packages that poot uses, each once; those that are needed first."""
+    seen: set[str] = set()
+    for name in (*_NEEDED, *(package.name for each in devices for package in each.packages), *_OPTIONAL):
+        if name not in seen:
+            seen.add(name)
+            yield find_package((name,))
+
+
+def _broken(devices: tuple[Survey, ...], packages: tuple[Package, ...]) -> Iterator[str]:
+    """Packages that do not fit, and devices whose packages are there and that do not open."""
+    for package in packages:
+        if package.installed and not package.fits:
+            yield f"{package.name} {package.installed} is installed, poot is made for {package.wanted}"
+        elif not package.installed and package.name in _NEEDED:
+            yield f"{package.name} is not installed; run `pip install '{package.name}{requirements()[package.name]}'`"
+    for each in devices:
+        if each.error is not None and each.packages and each.packages[0].installed:
+            yield f"{each.name}: {each.reason}; {each.remedy}"
+
+
+def _pool(cpu: Device) -> tuple[str, int]:
+    """How the workers of the CPU device wait, and how many threads run launches."""
+    pool = getattr(cpu.backend, "pool", None)
+    return ("", 0) if pool is None else (pool.kind, pool.threads)
+
+
+# --- caches -----------------------------------------------------------------------------------------------------------
+
+
+def _caches(problems: list[str]) -> Iterator[Cache]:
+    """Poot's own cache, and those of the compilers that it calls."""
+    folder = cache.directory()
+    try:
+        most = cache.cap_bytes()
+    except PootError as error:
+        problems.append(_one_line(error))
+        most = -1
+    if folder is None:
+        yield Cache("compiled kernels", "off", 0, 0, 0)
+    else:
+        yield _measured("compiled kernels", folder, most)
+        if not _writable(folder):
+            problems.append(f"{folder} cannot be written to, so no compiled kernel is kept; set POOT_CACHE_DIR")
+    home = Path.home()
+    base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    for what, path in (
+        ("Triton", Path(os.environ.get("TRITON_CACHE_DIR") or home / ".triton" / "cache")),
+        ("PoCL", Path(os.environ.get("POCL_CACHE_DIR") or base / "pocl")),
+        ("Mesa's shaders", Path(os.environ.get("MESA_SHADER_CACHE_DIR") or base / "mesa_shader_cache")),
+        ("CuPy", Path(os.environ.get("CUPY_CACHE_DIR") or home / ".cupy" / "kernel_cache")),
+    ):
+        if path.is_dir():
+            yield _measured(what, path)
+
+
+def _measured(what: str, path: Path, most: int = -1) -> Cache:
+    files, nbytes = 0, 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                nbytes += os.lstat(os.path.join(folder, name)).st_size
+                files += 1
+            except OSError:  # another process has just deleted it
+                continue
+    return Cache(what, str(path), files, nbytes, most)
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, which is made if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
