@@ -16,15 +16,17 @@ import numpy as np
 
 from poot.backends.cpu import language as _language  # registers the native language
 from poot.backends.cpu.allocator import Allocator, Block
+from poot.backends.cpu.control import Argument, Decision, flatten
 from poot.backends.cpu.direct import DirectCall, DirectLaunch
-from poot.backends.cpu.jit import LoadedObject, compile_object, load_object
-from poot.backends.cpu.launches import Launch, LaunchList
-from poot.backends.cpu.pool import Pool
-from poot.backends.cpu.work import group_work, plan_chunks
+from poot.backends.cpu.jit import LoadedObject, compile_object, host, load_object
+from poot.backends.cpu.launches import Control, Launch, LaunchList
+from poot.backends.cpu.pool import Pool, default_threads
+from poot.backends.cpu.work import group_work, is_quick, is_steady, plan_chunks
 from poot.backends.device import (
     Buffer,
     BufferView,
     CallLayout,
+    ControlledStep,
     CopySpec,
     HostArray,
     LaunchSpec,
@@ -88,6 +90,7 @@ class NativeKernel:
     code: LoadedObject
     function: int
     work: int
+    steady: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +150,8 @@ class CpuDevice:
 
     def load(self, compiled: CompiledKernel) -> NativeKernel:
         code = load_object(compiled.artifact, [compiled.entry], what=f"kernel {compiled.kernel.name}")
-        return NativeKernel(compiled, code, code.address(compiled.entry), group_work(compiled.kernel))
+        kernel = compiled.kernel
+        return NativeKernel(compiled, code, code.address(compiled.entry), group_work(kernel), is_steady(kernel))
 
     def record(
         self,
@@ -157,16 +161,29 @@ class CpuDevice:
         bindings: Sequence[BufferView],
         fault: int = -1,
     ) -> NativeRecording:
+        return self.record_control(steps, views, rebindable, bindings, fault)
+
+    def record_control(
+        self,
+        steps: Sequence[ControlledStep],
+        views: Sequence[BufferView | None],
+        rebindable: Sequence[int],
+        bindings: Sequence[BufferView],
+        fault: int = -1,
+    ) -> NativeRecording:
         patches: dict[int, list[tuple[int, int]]] = {position: [] for position in rebindable}
         places: list[tuple[int, int, int, int]] = []  # launch, argument, position, offset
-        launches: list[Launch] = []
-        for number, step in enumerate(steps):
-            arguments = self._arguments(step, fault)
+        launches: list[Launch | Control] = []
+        kernels: list[object] = []
+        for number, step in enumerate(flatten(steps)):
+            arguments = step.arguments if isinstance(step, Decision) else self._arguments(step, fault)
             places += [
                 (number, index, item[0], item[1]) for index, item in enumerate(arguments) if isinstance(item, tuple)
             ]
             plain = tuple(0 if isinstance(item, tuple) else item for item in arguments)
-            launches.append(self._launch(step, plain))
+            launches.append(step.control(plain) if isinstance(step, Decision) else self._launch(step, plain))
+            if isinstance(step, LaunchSpec):
+                kernels.append(step.loaded)
         memory = LaunchList(launches)
         for number, index, position, offset in places:
             view = views[position]
@@ -174,17 +191,16 @@ class CpuDevice:
                 patches[position].append((memory.slot(number, index), offset))
             else:
                 memory.set_argument(number, index, _address(view) + offset)
-        kernels = tuple(step.loaded for step in steps if isinstance(step, LaunchSpec))
         fixed = tuple(view for view in views if view is not None)
         recording = NativeRecording(memory, tuple(tuple(patches[p]) for p in rebindable), (kernels, fixed))
         self.replay(recording, bindings)
         return recording
 
-    def _arguments(self, step: RecordedStep, fault: int) -> list[int | tuple[int, int]]:
+    def _arguments(self, step: RecordedStep, fault: int) -> Sequence[Argument]:
         """The slots of a launch: words, or a position of the table with a byte offset."""
         if isinstance(step, CopySpec):
             return [(step.target, step.target_offset), (step.source, step.source_offset), step.nbytes]
-        arguments: list[int | tuple[int, int]] = []
+        arguments: list[Argument] = []
         for slot, value, offset in launch_arguments(step):
             if slot.kind == "buffer":
                 arguments.append((int(value), offset))
@@ -198,12 +214,13 @@ class CpuDevice:
         if isinstance(step, CopySpec):
             code = _copy_object()
             blocks = -(-step.nbytes // _COPY_BLOCK)
-            return Launch(code.address("poot_copy"), arguments, blocks, 4, inline=blocks < 16)
+            return Launch(code.address("poot_copy"), arguments, blocks, 4, inline=blocks < 16, quick=True)
         kernel = step.loaded
         assert isinstance(kernel, NativeKernel)
         groups = step.groups[0] * step.groups[1] * step.groups[2]
         grain, inline = plan_chunks(kernel.work, groups, self.pool.threads)
-        return Launch(kernel.function, arguments, groups, grain, inline)
+        quick = kernel.steady and is_quick(kernel.work, groups)
+        return Launch(kernel.function, arguments, groups, grain, inline, quick)
 
     def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
         assert isinstance(recording, NativeRecording)
@@ -255,3 +272,8 @@ def make_device(ordinal: int) -> CpuDevice:
     if ordinal:
         raise DeviceUnavailableError(device=f"cpu:{ordinal}", message="there is one cpu device")
     return CpuDevice()
+
+
+def hardware() -> list[str]:
+    """The processor as LLVM knows it, and the threads of a pool."""
+    return [f"{host().name}, {host().vector_bits}-bit vectors, {default_threads()} threads"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poot.kernel.ir import Const, For, If, Kernel, Stmt, While, blocks, operands
+from poot.kernel.ir import Const, For, If, Kernel, Stmt, While, blocks, operands, walk
 
 #: Lane operations below which waking workers costs more than it brings (a few microseconds of work).
 _INLINE = 60_000
@@ -13,6 +13,8 @@ _CHUNKS_PER_THREAD = 8
 _UNKNOWN_TRIPS = 16
 #: Lane operations that a chunk may have at most, since a chunk is never interrupted (some tens of milliseconds).
 _LONGEST = 100_000_000
+#: Lane operations of a launch after which nobody asks for the time: ten microseconds, so that thousands may follow.
+_QUICK = 50_000
 
 
 def group_work(kernel: Kernel) -> int:
@@ -44,6 +46,21 @@ def _trips(loop: For) -> int:
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
         return max(0, -(-(int(loop.stop.value) - int(loop.start.value)) // loop.step))
     return _UNKNOWN_TRIPS
+
+
+def is_steady(kernel: Kernel) -> bool:
+    """Whether the trips of a kernel's loops are known, and `group_work` therefore is no guess."""
+    loops = [stmt for stmt in walk(kernel.body) if isinstance(stmt, (For, While))]
+    return all(isinstance(loop, For) and _is_counted(loop) for loop in loops)
+
+
+def _is_counted(loop: For) -> bool:
+    return isinstance(loop.start, Const) and isinstance(loop.stop, Const)
+
+
+def is_quick(work: int, groups: int) -> bool:
+    """Whether a launch is over so soon that reading a clock after it would be a waste."""
+    return work * groups < _QUICK
 
 
 def plan_chunks(work: int, groups: int, threads: int) -> tuple[int, bool]:
