@@ -5,8 +5,8 @@
 
 Families:
 
-- "exact": integers, bools, and floats that stay multiples of a power of two within the precision of their dtype, so
-  that every order of summation and every contraction gives the same bits.
+- "exact": integers, bools, and floats that are NaN, infinite or multiples of a power of two within the precision of
+  their dtype, so that every order of summation and every contraction gives the same bits.
 - "float": any operation, but none that jumps (comparisons, rounding, casts to integers) on a float that was rounded.
 - "any": no restriction, and literals such as NaN with a payload: for printing, parsing and saving.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -24,7 +24,7 @@ import numpy as np
 
 from poot.dtypes import ALL, INTEGERS, ArraySpec, DType, bf16, bool_, f16, f32, f64
 from poot.trace.builder import Builder
-from poot.trace.graph import Graph
+from poot.trace.graph import Graph, Tree, Value
 from poot.trace.graph import Literal as Number
 from poot.trace.limits import TraceLimits
 from poot.trace.literals import literal
@@ -32,7 +32,7 @@ from poot.trace.tracer import Tracer
 from tests import random_steps
 
 Family = Literal["exact", "float", "any"]
-SHAPES = ((), (1,), (7,), (3, 5), (5, 3), (4, 1, 9), (2, 3, 4), (0, 3), (33,), (12,))
+SHAPES = ((), (1,), (7,), (3, 5), (5, 3), (4, 1, 9), (2, 3, 4), (0, 3), (33,), (12,), (3, 70), (130,))
 NAMES = ("x", "params.layer.0.w", "two words", 'quo"te', "naïve", "α→β", "", "\n", "graph", "nan", "0", "\ud800")
 PRECISION = {bf16: 8, f16: 11, f32: 24, f64: 53}
 MAX_SIZE = 1 << 12
@@ -121,6 +121,10 @@ class Generator:
     def jumps_allowed(self, known: Known) -> bool:
         return self.family != "float" or not known.rounded
 
+    def some(self, dtypes: Sequence[DType]) -> list[DType]:
+        """Those of these dtypes that the graph may have."""
+        return [dtype for dtype in dtypes if dtype in self.dtypes]
+
     def small(self, shape: Sequence[int]) -> bool:
         return math.prod(shape) <= MAX_SIZE
 
@@ -151,6 +155,23 @@ def random_graph(
     for _ in range(equations):
         generator.step()
     return generator.builder.finish(_outputs(generator), _updates(generator))
+
+
+def whole(graph: Graph) -> Graph:
+    """The graph with a tuple of outputs that needs every equation: its outputs, and every value that nothing uses."""
+    used = {atom.id for equation in graph.equations for atom in equation.inputs if isinstance(atom, Value)}
+    used |= {atom.id for _, atom in graph.updates if isinstance(atom, Value)}
+    kept = dict.fromkeys(atom for atom in graph.outputs if isinstance(atom, Value))
+    kept |= dict.fromkeys(v for equation in graph.equations for v in equation.outputs if v.id not in used)
+    return replace(graph, outputs=tuple(kept), tree=Tree("tuple", (Tree(),) * len(kept)))
+
+
+def primitives(graph: Graph, found: Counter[str]) -> None:
+    """Count the equations of a graph, those of its regions included, by primitive."""
+    for equation in graph.equations:
+        found[equation.primitive] += 1
+        for region in equation.regions:
+            primitives(region, found)
 
 
 def _graph_name(rng: np.random.Generator) -> str:
@@ -193,11 +214,11 @@ def random_array(spec: ArraySpec, rng: np.random.Generator, family: Family) -> n
         near = rng.integers(-9 if dtype.kind == "int" else 0, 10, spec.shape)
         wild = rng.integers(dtype.min, dtype.max, spec.shape, dtype=dtype.dtype, endpoint=True)
         return np.asarray(np.where(rng.integers(0, 3, spec.shape) > 0, near.astype(dtype.dtype), wild), dtype.dtype)
-    if family == "exact":
-        return np.asarray(rng.integers(-16, 17, spec.shape) / 4).astype(dtype.dtype)
-    normal = np.asarray(rng.normal(size=spec.shape))
-    if family == "any":
-        normal = np.where(
-            rng.integers(0, 4, spec.shape) > 0, normal, rng.choice([math.nan, -0.0, math.inf], spec.shape)
-        )
-    return np.asarray(normal).astype(dtype.dtype)
+    exact = family == "exact"
+    values = np.asarray(rng.integers(-16, 17, spec.shape) / 4 if exact else rng.normal(size=spec.shape))
+    # One array in three has specials.
+    share = 4 if family == "any" else 8 if rng.integers(3) == 0 else 0
+    if share:
+        specials = rng.choice([math.nan, -0.0, math.inf, -math.inf, 0.0], spec.shape)
+        values = np.where(rng.integers(0, share, spec.shape) > 0, values, specials)
+    return np.asarray(values).astype(dtype.dtype)

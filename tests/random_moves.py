@@ -40,10 +40,13 @@ def _broadcast(g: Generator) -> bool:
 def _reshape(g: Generator) -> bool:
     known = _any(g)
     size = math.prod(known.shape)
-    divisors = [n for n in range(1, size + 1) if size % n == 0] or [0]
-    first = g.choose(divisors)
-    shape = (first, size // first) if size else (0, 2)
-    return _moved(g, known, "reshape", shape=shape if g.rng.integers(3) else (size,))
+    shape: list[int] = [size]
+    for _ in range(int(g.rng.integers(3)) if size else 0):
+        first = g.choose([n for n in range(1, shape[-1] + 1) if shape[-1] % n == 0])
+        shape[-1:] = [first, shape[-1] // first]
+    if not size and g.rng.integers(2):
+        shape = [2, 0]
+    return _moved(g, known, "reshape", shape=tuple(shape))
 
 
 def _transpose(g: Generator) -> bool:
@@ -197,15 +200,20 @@ def _position(name: str) -> Any:
         found = _some_axis(g, lambda known: 0 not in known.shape and g.jumps_allowed(known))
         if found is None:
             return False
-        g.know(g.emit(name, (found[0],), axis=found[1], dtype=g.choose((i32, i64))))
+        g.know(g.emit(name, (found[0],), axis=found[1], dtype=g.choose(g.some((i32, i64)))))
         return True
 
     return maker
 
 
+def _long(g: Generator, extent: int) -> bool:
+    """Whether to leave out rows that are sorted by a network: many stages, so that a few are enough."""
+    return extent > 64 and g.rng.integers(12) > 0
+
+
 def _sort(g: Generator) -> bool:
     found = _some_axis(g, g.jumps_allowed)
-    if found is None:
+    if found is None or _long(g, found[0].shape[found[1]]):
         return False
     keys, axis = found
     other = g.pick(lambda known: known.shape == keys.shape)
@@ -219,7 +227,7 @@ def _sort(g: Generator) -> bool:
 
 def _top_k(g: Generator) -> bool:
     found = _some_axis(g, g.jumps_allowed)
-    if found is None:
+    if found is None or _long(g, found[0].shape[-1]):
         return False
     known, _ = found
     values, places = g.builder.emit("top_k", (known.handle,), {"k": int(g.rng.integers(known.shape[-1] + 1))})
@@ -246,11 +254,16 @@ def _scatter(name: str) -> Any:
             most, grain = max(known.most, 1 << known.grain) * factor**count, known.grain + updates.grain * count
         if not g.fits(known.dtype, most):
             return False
+        mode = g.choose(("clip", "wrap", "drop", "fault"))
+        if mode == "fault":
+            if known.shape[axis] > index.dtype.max:
+                return False
+            index = g.know(g.emit("rem", (index, Literal(known.shape[axis], index.dtype))))
         column = g.know(g.emit("reshape", (index,), shape=(count, 1)))
         dims = tuple(range(1, 1 + len(updates.shape)))
         window = g.emit("broadcast", (updates,), shape=(count, *updates.shape), dims=dims)
         window = g.know(window, updates.most, updates.grain, updates.rounded)
-        handle = g.emit(name, (known, column, window), axes=(axis,), mode=g.choose(("clip", "wrap", "drop")))
+        handle = g.emit(name, (known, column, window), axes=(axis,), mode=mode)
         rounded = known.rounded or updates.rounded or (name in ("scatter_add", "scatter_mul") and g.family != "exact")
         g.know(handle, most, grain, rounded)
         return True

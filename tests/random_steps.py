@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from poot.dtypes import FLOATS, INTEGERS, NUMBERS, ArraySpec, DType, bool_, f32, f64
+from poot.plan.kernel_call import KERNEL_CALL
 from poot.trace.graph import Literal
 from poot.trace.primitives import lookup, table
 from tests.random_control import CONTROL
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.random_graphs import Generator, Known
 
 Maker = Callable[["Generator"], bool]
+Pair = tuple[int, int]
 
 #: Operations on floats that stay exact on exact operands, and those whose result jumps.
 _EXACT = {"neg", "abs", "sign", "add", "sub", "mul", "min", "max", "floor", "ceil", "round", "trunc", "rem"}
@@ -51,7 +53,7 @@ def makers() -> list[Maker]:
     if not _MAKERS:
         _MAKERS.update({entry.name: _map_maker(entry.name) for entry in table() if entry.kind == "map"})
         _MAKERS.update({name: _reduce_maker(name) for name in REDUCTIONS})
-        _MAKERS.update({**MOVES, **CONTROL, "dot_general": _dot_general, "input": _input})
+        _MAKERS.update({**MOVES, **CONTROL, "dot_general": _dot_general, "kernel_call": _kernel_call, "input": _input})
     return list(_MAKERS.values())
 
 
@@ -117,7 +119,8 @@ def _map_maker(name: str) -> Maker:
                 return False
             g.know(g.emit(name, operands), most, grain)
             return True
-        g.know(g.emit(name, operands), rounded=rounded or name not in ("neg", "abs", "min", "max", *_JUMPS))
+        exact = {"neg", "abs", "min", "max", *_JUMPS} - {"floor_div"}
+        g.know(g.emit(name, operands), rounded=rounded or name not in exact)
         return True
 
     return maker
@@ -163,7 +166,7 @@ def _bitcast(g: Generator) -> bool:
     known = g.pick(lambda known: known.dtype in (NUMBERS if g.family == "any" else INTEGERS))
     if known is None:
         return False
-    targets = [d for d in NUMBERS if d.bits == known.dtype.bits and (g.family == "any" or not d.is_float)]
+    targets = [d for d in g.some(NUMBERS) if d.bits == known.dtype.bits and (g.family == "any" or not d.is_float)]
     g.know(g.emit("bitcast", (known,), dtype=g.choose(targets)))
     return True
 
@@ -203,23 +206,59 @@ def _dot_general(g: Generator) -> bool:
     right = g.pick(lambda known: known.dtype is left.dtype and any(extent in left.shape for extent in known.shape))
     if right is None:
         return False
-    a, b = next((a, b) for a, m in enumerate(left.shape) for b, n in enumerate(right.shape) if m == n)
-    shape = left.shape[:a] + left.shape[a + 1 :] + right.shape[:b] + right.shape[b + 1 :]
+    contract, batch = _pairs(g, left.shape, right.shape)
+    taken = {side: {pair[side] for pair in (*contract, *batch)} for side in (0, 1)}
+    shape = [left.shape[a] for a, _ in batch]
+    shape += [n for axis, n in enumerate(left.shape) if axis not in taken[0]]
+    shape += [n for axis, n in enumerate(right.shape) if axis not in taken[1]]
     if not g.small(shape):
         return False
     dtype = left.dtype
     if dtype.is_float:
         accumulate: DType = dtype if dtype is f64 else f32
-        result: DType = g.choose([d for d in FLOATS if d.bits >= dtype.bits]) if g.family != "exact" else dtype
+        result: DType = g.choose([d for d in g.some(FLOATS) if d.bits >= dtype.bits]) if g.family != "exact" else dtype
     else:
-        accumulate = g.choose([d for d in INTEGERS if d.bits >= dtype.bits])
-        result = g.choose(INTEGERS)
-    most = left.most * right.most * max(left.shape[a], 1)
+        accumulate = g.choose([d for d in g.some(INTEGERS) if d.bits >= dtype.bits])
+        result = g.choose(g.some(INTEGERS))
+    most = left.most * right.most * max(math.prod(left.shape[a] for a, _ in contract), 1)
     if not g.fits(dtype, most):
         return False
-    params = {"contract": ((a,), (b,)), "batch": ((), ()), "accumulate": accumulate, "dtype": result}
+    sides = {"contract": _axes(contract), "batch": _axes(batch)}
+    params = {**sides, "accumulate": accumulate, "dtype": result}
     handle = g.emit("dot_general", (left, right), **params)
     g.know(handle, most, left.grain + right.grain, dtype.is_float and g.family != "exact")
+    return True
+
+
+def _pairs(g: Generator, left: tuple[int, ...], right: tuple[int, ...]) -> tuple[list[Pair], list[Pair]]:
+    """Axes of equal extents: some to contract, some, more seldom, to go through together."""
+    places: list[Pair] = [(a, b) for a, m in enumerate(left) for b, n in enumerate(right) if m == n]
+    contract: list[Pair] = []
+    batch: list[Pair] = []
+    for place in g.rng.permutation(len(places)):
+        pair = places[int(place)]
+        if any(pair[0] == a or pair[1] == b for a, b in (*contract, *batch)):
+            continue
+        if not contract or g.rng.integers(2):
+            (batch if contract and g.rng.integers(2) else contract).append(pair)
+    return contract, batch
+
+
+def _axes(pairs: Sequence[Pair]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+
+def _kernel_call(g: Generator) -> bool:
+    """The table's example of a kernel: it doubles five numbers."""
+    known = g.pick(lambda known: known.dtype is f32 and known.spec.size >= 5)
+    if known is None or not g.fits(f32, 2 * known.most):
+        return False
+    flat = g.emit("reshape", (known,), shape=(known.spec.size,))
+    five = g.know(flat, known.most, known.grain, known.rounded)
+    if known.spec.size > 5:
+        part = g.emit("slice", (five,), start=(0,), limit=(5,), step=(1,))
+        five = g.know(part, known.most, known.grain, known.rounded)
+    g.know(g.emit("kernel_call", (five,), **KERNEL_CALL.examples[0].params), 2 * known.most, known.grain, known.rounded)
     return True
 
 
