@@ -38,6 +38,8 @@ _JUMPS = {
     "ge",
     "is_finite",
 }
+#: Operations that give NaN for numbers below zero: mostly they are given magnitudes.
+_POSITIVE = {"log", "log1p", "sqrt", "rsqrt", "pow"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "is_finite"}
 
 
@@ -90,6 +92,8 @@ def _map_maker(name: str) -> Maker:
         first = g.pick(lambda known: known.dtype in entry.dtypes)
         if first is None:
             return False
+        if name in _POSITIVE and g.family == "float" and first.dtype.is_float and g.rng.integers(4):
+            first = g.know(g.emit("abs", (first,)), rounded=first.rounded)
         operands: list[Known | Literal] = [first]
         facts = [(first.most, first.grain)]
         rounded = first.rounded
