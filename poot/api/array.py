@@ -83,6 +83,16 @@ class DeviceArray(Array):
         return self._token
 
     @property
+    def memory(self) -> Held:
+        """What holds the elements; arrays with the same memory may share elements."""
+        return self._memory
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether only kernels of poot can change the elements: not where memory is shared with another library."""
+        return not hasattr(self._memory.buffer, "array")
+
+    @property
     def is_plain(self) -> bool:
         """Whether the array is there, with no fault left to check."""
         return self._check is None and not self._gone

@@ -328,7 +328,7 @@ class _Walk:
             self.found.labels.append(label)
         dtype = array.dtype
         # The number tells arrays that are one object from arrays that are equal in dtype and shape only.
-        return ArraySpec, dtype, tuple(array.shape), number
+        return ArraySpec, dtype, tuple(array.shape), number, getattr(array, "is_tracked", False)
 
     def _compound(self, label: str, value: object) -> Hashable:
         number = self._seen.get(id(value))

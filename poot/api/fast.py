@@ -23,6 +23,7 @@ import numpy as np
 
 from poot.api.array import DeviceArray, Held
 from poot.api.captures import PLAIN, code_names, is_library, is_library_module, is_library_type, unwrap
+from poot.api.constants import Kept, keep
 from poot.api.devices import default
 from poot.api.invoke import Compiled
 from poot.api.recording import digest
@@ -154,7 +155,7 @@ class FastCall:
 
     __slots__ = (
         *("_call", "_contents", "_count", "_device", "_expected", "_guards"),
-        *("_on_host", "_outputs", "_rebuild", "_roams"),
+        *("_kept", "_kept_addresses", "_on_host", "_outputs", "_rebuild", "_roams"),
     )
 
     def __init__(
@@ -183,6 +184,8 @@ class FastCall:
         self._rebuild: Callable[[Sequence[Any]], Any] | None = None if tree.is_leaf() else tree.unflatten
         self._roams = roams
         self._contents = contents
+        self._kept: Kept | None = None
+        self._kept_addresses: tuple[int, ...] = ()
 
     @staticmethod
     def make(
@@ -218,7 +221,20 @@ class FastCall:
             return None
         at_home = any(isinstance(value, DeviceArray) for value in (*leaves, *captured))
         contents = tuple((captured[index], known) for index, known in compiled.recorded.contents)
-        return FastCall(compiled, guards, expected, contents, device, len(order), roams=not (fixed or at_home))
+        fast = FastCall(compiled, guards, expected, contents, device, len(order), roams=not (fixed or at_home))
+        return fast if fast._keep(compiled, leaves, captured) else None
+
+    def _keep(self, compiled: Compiled, leaves: Sequence[Any], captured: Sequence[Any]) -> bool:
+        """Hold the program's kept slots; whether they are there, as long as nothing writes to what they are made of."""
+        if not compiled.call.kept:
+            return True
+        values = [(leaves if source.kind == "leaf" else captured)[source.index] for _, source, _ in compiled.sources]
+        views = [value.view() if isinstance(value, DeviceArray) else None for value in values]
+        self._kept = keep(compiled.call, values, cast("Any", views))
+        if self._kept is None:
+            return False
+        self._kept_addresses = tuple(cast("Any", buffer).address for buffer in self._kept.buffers)
+        return True
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Run; MISS where the arguments are others, or the long way has to be taken."""
@@ -251,6 +267,10 @@ class FastCall:
         for array, known in self._contents:
             if digest(array) != known:
                 return MISS
+        if self._kept is not None:
+            if not self._kept.valid:
+                return MISS
+            addresses += self._kept_addresses
         buffers, record = call.run_direct(addresses)
         check = None if record is None else call.fault_check(record)
         if self._rebuild is None:

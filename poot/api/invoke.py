@@ -10,6 +10,7 @@ import numpy as np
 from poot.api.arguments import Arguments
 from poot.api.array import DeviceArray, Memory
 from poot.api.captures import Captures
+from poot.api.constants import keep
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Source
 from poot.backends.binding import check_array
@@ -44,17 +45,20 @@ class Compiled:
     def run(self, arguments: Arguments, captures: Captures, device: DeviceBackend, precision: Precision) -> Any:
         """Bind the leaves and captures of a call, run, and give the output pytree of arrays."""
         views: list[BufferView] = []
-        keep: list[object] = []
+        alive: list[object] = []
+        values: list[Any] = []
         for name, source, spec in self.sources:
             value = host_value(source, arguments, captures)
+            values.append(value)
             if isinstance(value, DeviceArray) and value.backend is device and value.spec == spec:
                 views.append(value.view())
-                keep.append(value)
+                alive.append(value)
             else:
                 lent = lend(name, value, spec, device, precision)
                 views.append(BufferView(lent.buffer))
-                keep.append(lent)
-        buffers, check = self.call(views)
+                alive.append(lent)
+        kept = keep(self.call, values, views) if self.call.kept else None
+        buffers, check = self.call(views, None if kept is None else kept.buffers)
         memories = [Memory(device, buffer) for buffer in buffers]
         atoms = self.recorded.graph.outputs
         arrays = [

@@ -10,6 +10,7 @@ import numpy as np
 
 from poot.api.array import DeviceArray, Memory
 from poot.api.checks import Failed, LaunchCheck
+from poot.api.constants import note_write
 from poot.api.kernel_arguments import ArrayLike, HostArray, array_dtype, converter, fail
 from poot.api.kernel_plan import Plan, Scalar, refuse_overlap
 from poot.backends.device import BufferView, DeviceBackend, InPlace
@@ -111,6 +112,14 @@ def writeable(array: ArrayLike) -> bool:
     return host is None or bool(host.flags.writeable)
 
 
+def note_writes(arrays: Sequence[ArrayLike], written: Sequence[int]) -> None:
+    """What was made of the arrays of poot among the outputs is out of date."""
+    for number in written:
+        array = arrays[number]
+        if isinstance(array, DeviceArray):
+            note_write(array)
+
+
 def refuse_read_only(kernel: str, name: str) -> NoReturn:
     """LaunchError for an output that cannot be written."""
     fail(kernel, f"the output `{name}` is read-only", "pass an array that can be written.")
@@ -164,7 +173,11 @@ class InPlaceRun:
             numbers = [given[item.rank] if isinstance(item, Scalar) else item for item in self._numbers]
         if self.plan.empty:
             return True
-        fault = self._direct.run(addresses, numbers)
+        try:
+            fault = self._direct.run(addresses, numbers)
+        finally:
+            if not wires.host:
+                note_writes(arrays, wires.written)
         if fault is not None:
             report(self.plan.fault(fault.tolist()), [arrays[number] for number in wires.written])
         return True
@@ -223,7 +236,10 @@ class BufferedRun:
             return True
         keep: list[object] = []
         views = [self._view(array, keep) for array in arrays]
-        check = self._launch(numbers, views)
+        try:
+            check = self._launch(numbers, views)
+        finally:
+            note_writes(arrays, wires.written)
         outputs = [arrays[number] for number in wires.written]
         if check is not None:
             if all(isinstance(array, DeviceArray) for array in outputs) and outputs:

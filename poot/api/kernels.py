@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast, overload
 import numpy as np
 
 from poot.api.array import DeviceArray
+from poot.api.constants import note_write
 from poot.api.devices import Device, choose, default
 from poot.api.kernel_arguments import as_array, bind, check, fail
 from poot.api.kernel_interpret import interpret, run_thread
@@ -197,9 +198,15 @@ class Kernel:
         checked = check(self.name, self.definition.parameters, values)
         asked = self._grid(threads, groups, workgroup)
         if thread is None:
-            interpret(self._specialisations, checked, asked)
+            run = functools.partial(interpret, self._specialisations, checked, asked)
         else:
-            run_thread(self.definition, checked, asked, cast("Size", _tuple(thread)))
+            run = functools.partial(run_thread, self.definition, checked, asked, cast("Size", _tuple(thread)))
+        try:
+            run()
+        finally:
+            for item, value in zip(self.definition.parameters.items, checked.values, strict=True):
+                if isinstance(item, BufferParameter) and item.access != "read" and isinstance(value, DeviceArray):
+                    note_write(value)
 
     # --- looking inside ---
 

@@ -12,7 +12,9 @@ import numpy as np
 import optree
 
 from poot.api.arguments import Arguments, Leaf, Signature
+from poot.api.array import DeviceArray
 from poot.api.captures import Captures
+from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.errors import CaptureError, TraceError
 from poot.trace.array import Array
@@ -65,6 +67,17 @@ class Recorded:
     def holds(self, arrays: Sequence[Any]) -> bool:
         """Whether the captured arrays still hold what the trace may have read."""
         return all(digest(arrays[index]) == known for index, known in self.contents)
+
+    def tracked(self, arrays: Sequence[Any], device: DeviceBackend) -> frozenset[str]:
+        """The inputs of the graph that are captured arrays of poot on a device, which cannot change unnoticed."""
+        found: set[str] = set()
+        for variable in self.graph.variables:
+            source = self.sources[variable.name]
+            array = arrays[source.index] if source.kind == "capture" else source.array
+            here = isinstance(array, DeviceArray) and array.is_tracked and array.backend is device
+            if here and array.spec == variable.spec:
+                found.add(variable.name)
+        return frozenset(found)
 
 
 #: Up to this many bytes are kept as they are, more as a hash.

@@ -220,7 +220,8 @@ class Traced(Generic[R_co]):
         ]
         self.options.precision.check(self._signature.name, arrays, device.target)
         recorded = self._record(arguments, captures, Roles())
-        options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics)
+        stable = recorded.tracked(captures.arrays, device)
+        options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics, stable=stable)
         program = compile_graph(recorded.graph, device.target, options)
         return Compiled.load(recorded, program, device)
 

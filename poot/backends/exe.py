@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,38 @@ class Exe:
         if not self.loaded:
             raise EngineError(message="this exe was unloaded", remedy="load the weights again with load_weights.")
 
+    def keep(self, executable: Executable, allocate: Callable[[int], Buffer]) -> list[Kept]:
+        """What a program's prologue makes of the weights, in the order of its slots; what no entry has yet is filled.
+
+        EngineError for a program whose prologue reads inputs.
+        """
+        prologue, slots = executable.prologue, executable.program.storage.slots
+        found: dict[KeptKey, Kept] = {}
+        kept: list[Kept] = []
+        wanted: dict[int, Buffer] = {}
+        views: dict[int, BufferView] = {}
+        for recipe in () if prologue is None else prologue.recipes:
+            for source in recipe.sources:
+                if slots[source].role != "constant":
+                    raise EngineError(
+                        message=f"the program takes input {slots[source].name!r} for the same at every step",
+                        remedy="compile it without naming the input in CompileOptions.stable.",
+                    )
+                views[source] = BufferView(self.weights[slots[source].name][0])
+            key = recipe.key, tuple(id(views[source].buffer) for source in recipe.sources)
+            known = found.get(key) or self.kept.get(key)
+            if known is None:
+                nbytes = slots[recipe.slot].nbytes
+                known = Kept(key, allocate(nbytes), nbytes)
+                wanted[recipe.slot] = known.buffer
+            else:
+                views[recipe.slot] = BufferView(known.buffer)
+            found[key] = known
+            kept.append(known)
+        if prologue is not None and wanted:
+            prologue.fill(wanted, views)
+        return kept
+
     def require_states(self, names: Iterable[str]) -> None:
         """StateLost where one of the states is undefined."""
         for name in names if self.lost else ():
@@ -153,6 +185,24 @@ class Entry:
         #: What its prologue made, which other entries may share.
         self.kept: list[Kept] = []
         self.version = 0
+
+    def share(self, kept: list[Kept]) -> None:
+        """Be one of the users of what a prologue made."""
+        self.kept = kept
+        for each in kept:
+            self.exe.kept[each.key] = each
+            each.users += 1
+
+    def unshare(self) -> list[Kept]:
+        """Stop being one; what nobody else uses."""
+        unused: list[Kept] = []
+        for each in self.kept:
+            each.users -= 1
+            if each.users == 0:
+                del self.exe.kept[each.key]
+                unused.append(each)
+        self.kept = []
+        return unused
 
     @property
     def program(self) -> Program:

@@ -135,12 +135,14 @@ class Call:
         self.arguments = [place("constant", variable.name) for variable in graph.constants]
         self.arguments += [place("input", variable.name) for variable in graph.inputs]
         self.arguments += [place("state", variable.name) for variable in graph.states]
+        bound = list(self.executable.positions.bound)
+        #: The slot of each argument, -1 for one that nothing reads.
+        self.argument_slots = [bound[position] if position >= 0 else -1 for position in self.arguments]
 
     def fill(self, wanted: Mapping[int, Buffer], filled: Mapping[int, Buffer], arguments: Sequence[BufferView]) -> None:
         """Fill kept slots, given by number: those in `wanted`, while those in `filled` are ready."""
         assert self.executable.prologue is not None
-        slots = list(self.executable.positions.bound)
-        views = {slots[p]: view for p, view in zip(self.arguments, arguments, strict=True) if p >= 0}
+        views = {slot: view for slot, view in zip(self.argument_slots, arguments, strict=True) if slot >= 0}
         views |= {slot: BufferView(buffer) for slot, buffer in filled.items()}
         with self.executable.lock:
             self.executable.prologue.fill(wanted, views)
@@ -197,8 +199,8 @@ class Call:
         return made, check
 
     def make_direct(self) -> bool:
-        """Whether `run_direct` is the same call on plain addresses: for one recording, which has been made, on devices
-        whose buffers have addresses.
+        """Whether `run_direct` is the same call on plain addresses, kept slots after arguments: for one recording that
+        is made already, on devices whose buffers have addresses.
         """
         device, positions = self.executable.device, self.executable.positions
         recording = self._run.only_recording()
@@ -206,7 +208,7 @@ class Call:
             return False
         if self.run_direct is _no_direct_call:
             layout = CallLayout(
-                tuple(self.arguments),
+                (*self.arguments, *self.kept),
                 tuple(zip(self.outputs, self.sizes, strict=True)),
                 positions.arena,
                 self.executable.program.storage.arena_bytes,

@@ -26,7 +26,7 @@ from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
 from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
-from poot.backends.prologue import Kept, KeptKey
+from poot.backends.prologue import Kept
 from poot.backends.weights import Wanting, WeightMap, WeightStore, compare_weights, refuse, wanted_specs
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentTypeError, EngineError, EvaluateError
@@ -141,7 +141,7 @@ class Engine:
             executable = Executable(program, self.device)
             with contextlib.ExitStack() as failed:
                 states = self._new_states(program, exe, failed)
-                kept = self._keep(executable, exe, failed)
+                kept = exe.keep(executable, lambda nbytes: self._allocate(nbytes, failed))
                 buffers, views = self._bind(executable, exe, {**exe.states, **states}, kept, failed)
                 commits = commit_steps(executable)
                 run = Run(executable, views, guarded(commits, executable))
@@ -149,7 +149,7 @@ class Engine:
             exe.states.update(states)
             entry = Entry(next(self._numbers), exe, executable, run, buffers, commits)
             exe.entries[entry.number] = entry
-            self._share(entry, kept)
+            entry.share(kept)
             self.stats.entries += 1
             return entry
 
@@ -164,44 +164,6 @@ class Engine:
                 self.device.write(BufferView(buffer), zeros)
                 made[variable.name] = buffer, variable.spec
         return made
-
-    def _keep(self, executable: Executable, exe: Exe, failed: contextlib.ExitStack) -> list[Kept]:
-        """The program's kept slots in the order of their numbers: what other entries have, and new ones, filled."""
-        prologue, slots = executable.prologue, executable.program.storage.slots
-        if prologue is None:
-            return []
-        found: dict[KeptKey, Kept] = {}
-        kept: list[Kept] = []
-        wanted: dict[int, Buffer] = {}
-        views: dict[int, BufferView] = {}
-        for recipe in prologue.recipes:
-            for source in recipe.sources:
-                if slots[source].role != "constant":
-                    raise EngineError(
-                        message=f"the program takes input {slots[source].name!r} for the same at every step",
-                        remedy="compile it without naming the input in CompileOptions.stable.",
-                    )
-                views[source] = BufferView(exe.weights[slots[source].name][0])
-            nbytes = slots[recipe.slot].nbytes
-            key = recipe.key, tuple(id(views[source].buffer) for source in recipe.sources)
-            known = found.get(key) or exe.kept.get(key)
-            if known is None:
-                known = Kept(key, self._allocate(nbytes, failed), nbytes)
-                wanted[recipe.slot] = known.buffer
-            else:
-                views[recipe.slot] = BufferView(known.buffer)
-            found[key] = known
-            kept.append(known)
-        if wanted:
-            prologue.fill(wanted, views)
-        return kept
-
-    @staticmethod
-    def _share(entry: Entry, kept: list[Kept]) -> None:
-        entry.kept = kept
-        entry.exe.kept.update((each.key, each) for each in kept)
-        for each in kept:
-            each.users += 1
 
     def _bind(
         self,
@@ -248,11 +210,8 @@ class Engine:
         with contextlib.ExitStack() as frees:
             for buffer in entry.buffers:
                 frees.callback(self._free, buffer, buffer.nbytes)
-            for kept in entry.kept:
-                kept.users -= 1
-                if kept.users == 0:
-                    del entry.exe.kept[kept.key]
-                    frees.callback(self._free, kept.buffer, kept.nbytes)
+            for kept in entry.unshare():
+                frees.callback(self._free, kept.buffer, kept.nbytes)
 
     def unload(self, exe: Exe) -> None:
         """Free an exe's weights, states and entries.  EngineError if it was unloaded before."""

@@ -16,7 +16,9 @@ _MOST_LINES = 200
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Numbers of a program: `scratch_bytes` is what the scratch slots would take without reuse."""
+    """Numbers of a program: `scratch_bytes` is what the scratch slots would take without reuse, `kept_bytes` what its
+    prologue fills once.
+    """
 
     launches: int
     kernels: int
@@ -27,6 +29,7 @@ class Totals:
     liveness_bound: int
     output_bytes: int
     constant_bytes: int
+    kept_bytes: int = 0
 
 
 def totals(program: Program) -> Totals:
@@ -49,6 +52,7 @@ def totals(program: Program) -> Totals:
         program.storage.liveness_bound,
         role("output"),
         role("constant"),
+        role("kept"),
     )
 
 
@@ -65,10 +69,19 @@ def _lines(program: Program) -> Iterator[str]:
     arena, bound = numbers.arena_bytes, numbers.liveness_bound
     yield (
         f"  scratch: {_bytes(numbers.scratch_bytes)} of values in {_bytes(arena)}"
-        f" (at least {_bytes(bound)} live at once)"
+        f" ({arena / bound if bound else 1:.2f} times the {_bytes(bound)} live at once)"
     )
+    if program.prologue:
+        kept, size = len(program.storage.kept), _bytes(numbers.kept_bytes)
+        yield f"  once, from constants: {len(program.prologue)} launches fill {kept} slots, {size} kept between steps"
     fates = Counter(plan.fate for plan in program.equation_plans)
     yield "  equations: " + (", ".join(f"{count} {fate}" for fate, count in sorted(fates.items())) or "none")
+    if program.prologue:
+        yield "prologue"
+        once = list(_step_lines(program, program.prologue, "  "))
+        yield from once[:_MOST_LINES]
+        if len(once) > _MOST_LINES:
+            yield f"  and {len(once) - _MOST_LINES} more"
     yield "steps"
     lines = list(_step_lines(program, program.steps, "  "))
     yield from lines[:_MOST_LINES]
