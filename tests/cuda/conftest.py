@@ -23,6 +23,7 @@ def _pretend() -> None:
 
     fake = Fake()
     sys.modules["cupy"] = fake  # type: ignore[assignment]
+    module.open_driver = lambda: fake.driver  # type: ignore[assignment]
     load = module.CudaDevice.load
 
     def known(self: module.CudaDevice, compiled: object) -> object:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from poot.backends.cuda.driver import Driver
 from poot.backends.toolchain import CompiledKernel
 from poot.kernel.interpret.launch import BOUND_SLOTS, Interpreter
 from poot.kernel.ir import FAULT_WORDS
@@ -23,12 +24,21 @@ class CUDARuntimeError(RuntimeError):
     """What the runtime raises."""
 
 
+_RESULTS = {200: "CUDA_ERROR_INVALID_IMAGE", 201: "CUDA_ERROR_INVALID_CONTEXT", 719: "CUDA_ERROR_LAUNCH_FAILED"}
+
+
 class CUDADriverError(RuntimeError):
-    """What the driver raises."""
+    """What the driver raises, by its number."""
+
+    def __init__(self, result: int) -> None:
+        super().__init__(_RESULTS.get(result, f"CUDA error {result}"))
 
 
 class OutOfMemoryError(MemoryError):
     """What the pool raises."""
+
+
+_CONTEXT = 0xC0DE
 
 
 class Memory:
@@ -106,13 +116,13 @@ class Module:
 
     def load(self, image: bytes) -> None:
         if image not in self.owner.kernels:
-            raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE")
+            raise CUDADriverError(200)
         self.image = image
 
     def get_function(self, name: str) -> types.SimpleNamespace:
         compiled = self.owner.kernels[self.image]
         assert name == compiled.entry
-        number = len(self.owner.functions) + 1
+        number = len(self.owner.functions) + 1000
         self.owner.functions[number] = compiled
         return types.SimpleNamespace(ptr=number)
 
@@ -126,6 +136,10 @@ class Fake:
         self.counts = {"graphs": 0, "graph launches": 0, "launches": 0}
         self.shared: dict[int, int] = {}
         self.fail_after = -1
+        self.count = 1
+        self.problems: list[BaseException] = []
+        self.contexts = [_CONTEXT]
+        self.driver = self._driver()
         self._streams = 0
         self._spans: dict[int, int] = {}
         self.current = [Stream(self, 0)]
@@ -139,11 +153,10 @@ class Fake:
             getDevice=lambda: 0,
             setDevice=lambda ordinal: None,
             free=lambda address: None,
-            getDeviceCount=lambda: 1,
+            getDeviceCount=lambda: self.count,
         )
         driver = types.SimpleNamespace(
             CUDADriverError=CUDADriverError,
-            launchKernel=self._launch,
             funcSetAttribute=lambda function, what, value: self.shared.update({function: value}),
         )
         self.cuda = types.SimpleNamespace(
@@ -155,7 +168,7 @@ class Fake:
             Stream=self._stream,
             Event=Event,
             Device=self.Device,
-            get_current_stream=lambda: self.current[-1],
+            get_current_stream=lambda ordinal=0: self.current[-1],
             get_elapsed_time=lambda start, end: 1.0,
         )
 
@@ -180,18 +193,61 @@ class Fake:
     def _memcpy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
         self._by_number(stream).run(lambda: ctypes.memmove(target, source, nbytes) and None)
 
-    def _launch(self, function: int, *rest: int) -> None:
+    # --- the driver, whose functions native code calls ---
+
+    def _driver(self) -> Driver:
+        word, number, byte = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint8
+        self._functions = {
+            "cuLaunchKernel": self._function(self._launch, word, *[number] * 7, word, word, word),
+            "cuMemcpyDtoDAsync_v2": self._function(self._copy, word, word, word, word),
+            "cuMemsetD8Async": self._function(self._clear, word, byte, word, word),
+            "cuCtxGetCurrent": self._function(self._current, word),
+            "cuCtxPushCurrent_v2": self._function(self._push, word),
+            "cuCtxPopCurrent_v2": self._function(self._pop, word),
+        }
+        addresses = {name: ctypes.cast(made, ctypes.c_void_p).value or 0 for name, made in self._functions.items()}
+        return Driver(addresses, self)
+
+    def _function(self, body: Callable[..., int | None], *kinds: Any) -> Any:
+        def guarded(*given: int) -> int:
+            try:
+                return body(*given) or 0
+            except BaseException as error:  # it cannot pass through native code
+                self.problems.append(error)
+                return 999
+
+        return ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(guarded)
+
+    def _current(self, place: int) -> None:
+        ctypes.c_uint64.from_address(place).value = self.contexts[-1]
+
+    def _push(self, context: int) -> None:
+        assert context == _CONTEXT
+        self.contexts.append(context)
+
+    def _pop(self, place: int) -> None:
+        ctypes.c_uint64.from_address(place).value = self.contexts.pop()
+
+    def _copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        self._memcpy(target, source, nbytes, 3, stream)
+
+    def _clear(self, target: int, value: int, nbytes: int, stream: int) -> None:
+        self._by_number(stream).run(lambda: ctypes.memset(target, value, nbytes) and None)
+
+    def _launch(self, function: int, *rest: int) -> int | None:
         gx, gy, gz, bx, by, bz, shared, stream, arguments, extra = rest
+        assert self.contexts[-1] == _CONTEXT
         assert 0 < gx < 1 << 31 and 0 < gy <= 65535 and 0 < gz <= 65535, (gx, gy, gz)
         assert 0 < bx <= 1024 and (by, bz, extra) == (1, 1, 0)
         assert shared <= max(48 << 10, self.shared.get(function, 0))
         if self.fail_after == self.counts["launches"]:
-            raise CUDADriverError("CUDA_ERROR_LAUNCH_FAILED")
+            return 719
         self.counts["launches"] += 1
         compiled = self.functions[function]
         addresses = (ctypes.c_uint64 * len(compiled.slots)).from_address(arguments)
         words = [ctypes.c_uint64.from_address(address).value for address in addresses]
         self._by_number(stream).run(lambda: self._run(compiled, words))
+        return None
 
     def _buffer(self, address: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """What is left of an allocation from an address on."""

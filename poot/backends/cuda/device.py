@@ -1,34 +1,39 @@
 # pyright: basic
 """An NVIDIA GPU as a device: memory from CuPy's pool, work on the current stream, recordings as CUDA graphs.
 
-A recording with fixed views is one graph; one that is rebound at each replay keeps prepared argument arrays, patches
-the pointers that change, and launches kernel after kernel.  Everything is enqueued on the calling thread's current CuPy
-stream, so that it keeps its order with the framework's own work.
+A recording with fixed views is one graph; one that is rebound at each replay keeps its launches in native memory,
+patches the pointers that change, and enqueues all of them in one call.  Everything is enqueued on the calling thread's
+current CuPy stream, so that it keeps its order with the framework's own work.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import statistics
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
-
-import numpy as np
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
 
 from poot.backends.cuda import language as _language  # registers the languages
 from poot.backends.cuda.code import CudaCode
-from poot.backends.cuda.launches import Launch, LoadedKernel, fold, scratch_bytes, word
+from poot.backends.cuda.direct import DirectCall
+from poot.backends.cuda.driver import STREAM_WORD, Driver, open_driver
+from poot.backends.cuda.hardware import hardware as hardware
+from poot.backends.cuda.hardware import nvidia_driver
+from poot.backends.cuda.launches import LoadedKernel, StepList
+from poot.backends.cuda.memory import CudaMemory, Reserve, address_of
+from poot.backends.cuda.recording import CudaRecording, lay_out
 from poot.backends.device import (
     Buffer,
     BufferView,
-    CopySpec,
+    CallLayout,
     HostArray,
     RecordedStep,
     Recording,
-    launch_arguments,
 )
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError
@@ -39,25 +44,8 @@ assert _language
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _STATIC_SHARED = 48 << 10
 _HOST_MEMORY = 1  # cudaMemoryTypeHost
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CudaMemory:
-    """A span of the GPU's memory; the pool takes it back when the last reference to `memory` goes."""
-
-    address: int
-    nbytes: int
-    memory: Any = field(repr=False)
-
-
-@dataclass(slots=True, eq=False)
-class CudaRecording:
-    """A graph, or launches and copies with `patches`: per rebindable position, (step, word, byte offset)."""
-
-    steps: tuple[Launch | list[int], ...]
-    patches: tuple[tuple[tuple[int, int, int], ...], ...]
-    graph: Any
-    keep: tuple[object, ...] = field(repr=False)
+#: From this many steps on a recording with fixed views is a graph; fewer are put on the stream as quickly one by one.
+_GRAPH_STEPS = 4
 
 
 class _Bound(threading.local):
@@ -78,7 +66,8 @@ class _Here:
 
     def __enter__(self) -> Any:
         device = self._device
-        device.require_process()
+        if device.forked:
+            device.require_process()
         cuda = device.cupy.cuda
         try:
             self._before = cuda.runtime.getDevice()
@@ -86,6 +75,7 @@ class _Here:
                 cuda.runtime.setDevice(device.ordinal)
             if not device.bound.here:
                 cuda.runtime.free(0)  # makes the context, which driver calls of this thread need
+                device.context = device.driver.current_context()
                 device.bound.here = True
             return cuda.get_current_stream()
         except cuda.runtime.CUDARuntimeError as error:
@@ -106,21 +96,28 @@ class _Here:
 class CudaDevice:
     """One GPU.  `with_language` gives the same GPU with another order of languages."""
 
-    submits_whole = True  # the recording of an entry, whose views are all fixed, is one graph
-
-    def __init__(self, ordinal: int, cupy: Any, target: Target) -> None:
+    def __init__(self, ordinal: int, cupy: Any, target: Target, driver: Driver, twin: CudaDevice | None = None) -> None:
         self.name = f"cuda:{ordinal}" if ordinal else "cuda"
         self.ordinal = ordinal
         self.target = target
         self.cupy = cupy
-        self._driver = cupy.cuda.driver
+        self.driver = driver
+        self.context = 0
         self.bound = _Bound()
-        self._pid = os.getpid()
+        self.reserve = twin.reserve if twin else Reserve(cupy)
+        #: What devices that use one another's memory have in common.
+        self.space: object = self.reserve
+        self.forked = False
+        #: The current stream of the calling thread, on this GPU.
+        self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
+        if cupy.cuda.runtime.getDeviceCount() > 1:
+            self.current_stream = functools.partial(cupy.cuda.get_current_stream, ordinal)
+        _opened.add(self)
 
     def with_language(self, language: Language) -> CudaDevice:
         """This GPU, compiling for `language` where it can."""
         languages = (language, *(other for other in self.target.languages if other != language))
-        return CudaDevice(self.ordinal, self.cupy, replace(self.target, languages=languages))
+        return CudaDevice(self.ordinal, self.cupy, replace(self.target, languages=languages), self.driver, self)
 
     # --- context and errors ---
 
@@ -130,32 +127,38 @@ class CudaDevice:
 
     def require_process(self) -> None:
         """DeviceError in a process that was forked from the one that opened the device."""
-        if os.getpid() != self._pid:
+        if self.forked:
             raise DeviceError(
                 device=self.name,
                 message="it was opened before a fork, and CUDA does not survive one",
                 remedy="open it in the child process, or start that with the spawn method.",
             )
 
+    def refuse(self, what: str, result: int) -> NoReturn:
+        """DeviceError for a result of the driver that is not success."""
+        error = self.cupy.cuda.driver.CUDADriverError(result)
+        raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+
     # --- memory ---
 
     def allocate(self, nbytes: int) -> CudaMemory:
         try:
-            with self._here("allocation"):
-                memory = self.cupy.cuda.alloc(max(nbytes, 1))
+            with self._here("allocation") as stream:
+                return self.reserve.take(stream, nbytes)
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
-        return CudaMemory(memory.ptr, nbytes, memory)
 
     def free(self, buffer: Buffer) -> None:
-        """The pool reuses memory in the order of the stream, once nothing refers to it."""
+        """Memory is used again in the order of its stream, once nothing refers to it."""
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if not array.nbytes:
             return
         runtime = self.cupy.cuda.runtime
         with self._here("copy to the device") as stream:
-            runtime.memcpyAsync(_address(view), array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, stream.ptr)
+            runtime.memcpyAsync(
+                address_of(view), array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, stream.ptr
+            )
             # CUDA has read pageable memory when the call returns, but not memory that is pinned.
             if runtime.pointerGetAttributes(array.ctypes.data).type == _HOST_MEMORY:
                 stream.synchronize()
@@ -165,13 +168,13 @@ class CudaDevice:
             return
         runtime = self.cupy.cuda.runtime
         with self._here("copy from the device") as stream:
-            runtime.memcpyAsync(out.ctypes.data, _address(view), out.nbytes, runtime.memcpyDeviceToHost, stream.ptr)
+            runtime.memcpyAsync(out.ctypes.data, address_of(view), out.nbytes, runtime.memcpyDeviceToHost, stream.ptr)
             stream.synchronize()
 
     def copy(self, source: BufferView, target: BufferView, nbytes: int) -> None:
         if nbytes:
             with self._here("copy") as stream:
-                self._copy(_address(source), _address(target), nbytes, stream.ptr)
+                self._copy(address_of(source), address_of(target), nbytes, stream.ptr)
 
     def _copy(self, source: int, target: int, nbytes: int, stream: int) -> None:
         runtime = self.cupy.cuda.runtime
@@ -198,7 +201,7 @@ class CudaDevice:
                 module.load(code.image)
                 function = module.get_function(code.entry)
                 if code.shared > _STATIC_SHARED:
-                    self._driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED, code.shared)
+                    self.cupy.cuda.driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED, code.shared)
         except DeviceError as error:
             what = f"kernel {compiled.kernel.name}"
             raise CompileError(what=what, target=self.target, message=str(error)) from error
@@ -212,53 +215,12 @@ class CudaDevice:
         bindings: Sequence[BufferView],
         fault: int = -1,
     ) -> CudaRecording:
-        patches: dict[int, list[tuple[int, int, int]]] = {position: [] for position in rebindable}
-        prepared: list[Launch | list[int]] = []
-        with self._here("recording"):
-            for step in steps:
-                made, places = self._prepare(step, fault)
-                if isinstance(made, Launch) and made.empty:
-                    continue
-                for place, position, offset in places:
-                    view = views[position]
-                    if view is None:
-                        patches[position].append((len(prepared), place, offset))
-                    else:
-                        _patch(made, place, _address(view) + offset)
-                prepared.append(made)
-            table = tuple(tuple(patches[position]) for position in rebindable)
-            keep = tuple(view for view in views if view is not None)
-            recording = CudaRecording(tuple(prepared), table, None, keep)
-            if not any(table) and prepared:
+        with self._here("recording") as stream:
+            recording = lay_out(self, stream, steps, views, rebindable, fault)
+            if len(recording.steps) >= _GRAPH_STEPS and not any(recording.patches):
                 recording.graph = self._graph(recording)
         self.replay(recording, bindings)
         return recording
-
-    def _prepare(self, step: RecordedStep, fault: int) -> tuple[Launch | list[int], list[tuple[int, int, int]]]:
-        """A step, and its words that are addresses: (word, position of the table, byte offset)."""
-        if isinstance(step, CopySpec):
-            return [0, 0, step.nbytes], [(0, step.source, step.source_offset), (1, step.target, step.target_offset)]
-        kernel = step.loaded
-        assert isinstance(kernel, LoadedKernel)
-        words: list[int] = []
-        places: list[tuple[int, int, int]] = []
-        for slot, value, offset in launch_arguments(step):
-            if slot.kind == "buffer":
-                places.append((len(words), int(value), offset))
-                words.append(0)
-            elif slot.kind == "fault":
-                if fault >= 0:
-                    places.append((len(words), fault, 0))
-                words.append(0)
-            else:
-                words.append(word(value, slot.dtype))
-        grid = fold(step.groups, kernel.compiled.kernel.name)
-        scratch = None
-        hidden = [0] * kernel.code.hidden
-        if kernel.code.scratch and hidden:
-            scratch = self.cupy.cuda.alloc(scratch_bytes(kernel, grid) + kernel.code.scratch_align)
-            hidden[0] = -(-scratch.ptr // kernel.code.scratch_align) * kernel.code.scratch_align
-        return Launch(kernel, grid, np.array([*words, *hidden], np.uint64), scratch), places
 
     def _graph(self, recording: CudaRecording) -> Any:
         """The steps captured on a stream of their own: the default stream cannot be."""
@@ -266,20 +228,18 @@ class CudaDevice:
         with stream:
             stream.begin_capture()
             try:
-                self._enqueue(recording, stream.ptr)
+                self._enqueue(recording.list, stream)
             except BaseException:
                 with contextlib.suppress(Exception):  # the capture is void, and its own error says less
                     stream.end_capture()
                 raise
             return stream.end_capture()
 
-    def _enqueue(self, recording: CudaRecording, stream: int) -> None:
-        for step in recording.steps:
-            if isinstance(step, Launch):
-                step(self._driver, stream)
-            else:
-                source, target, nbytes = step
-                self._copy(source, target, nbytes, stream)
+    def _enqueue(self, steps: StepList, stream: Any) -> None:
+        steps.words[STREAM_WORD] = stream.ptr
+        result = self.driver.enqueue(steps.call)
+        if result:
+            self.refuse("launch", result)
 
     def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
         assert isinstance(recording, CudaRecording)
@@ -290,12 +250,17 @@ class CudaDevice:
         if recording.graph is not None:
             recording.graph.launch(stream)
             return
-        steps = recording.steps
-        for view, places in zip(bindings, recording.patches, strict=True):
-            address = _address(view)
-            for number, place, offset in places:
-                _patch(steps[number], place, address + offset)
-        self._enqueue(recording, stream.ptr)
+        steps = recording.list
+        for view, patches in zip(bindings, recording.patches, strict=True):
+            address = address_of(view)
+            for slot, offset in patches:
+                steps.words[slot] = address + offset
+        self._enqueue(steps, stream)
+
+    def direct_call(self, recording: Recording, layout: CallLayout) -> DirectCall:
+        assert isinstance(recording, CudaRecording)
+        with self._here("preparing a call"):
+            return DirectCall(self, recording, layout)
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []
@@ -312,17 +277,16 @@ class CudaDevice:
         return statistics.median(times)
 
 
-def _patch(step: Launch | list[int], place: int, address: int) -> None:
-    if isinstance(step, Launch):
-        step.words[place] = address
-    else:
-        step[place] = address
+_opened: weakref.WeakSet[CudaDevice] = weakref.WeakSet()
 
 
-def _address(view: BufferView) -> int:
-    buffer = view.buffer
-    assert isinstance(buffer, CudaMemory)
-    return buffer.address + view.offset
+def _after_fork() -> None:
+    for device in list(_opened):
+        device.forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 # --- opening --------------------------------------------------------------------------------------------------------
@@ -333,9 +297,14 @@ def make_device(ordinal: int) -> CudaDevice:
     name = f"cuda:{ordinal}" if ordinal else "cuda"
     try:
         import cupy  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
+    except (ImportError, OSError) as error:
+        driver = nvidia_driver()
+        known = f"the NVIDIA driver is {driver}" if driver else "there is no NVIDIA driver"
         raise DeviceUnavailableError(
-            device=name, message=f"CuPy cannot be imported ({error})", remedy="run `pip install 'poot[cuda]'`."
+            device=name,
+            message=f"CuPy cannot be imported ({error}); {known}",
+            remedy="run `pip install 'poot[cuda]'`"
+            + ("." if driver else ", on a machine with an NVIDIA GPU and its driver."),
         ) from error
     runtime = cupy.cuda.runtime
     try:
@@ -343,7 +312,7 @@ def make_device(ordinal: int) -> CudaDevice:
     except runtime.CUDARuntimeError as error:
         raise DeviceUnavailableError(
             device=name,
-            message=f"the driver does not answer ({error})",
+            message=f"the driver does not answer ({error}); it is {nvidia_driver() or 'not loaded'}",
             remedy="run `nvidia-smi`; if it fails, install or update the NVIDIA driver.",
         ) from error
     if ordinal >= count:
@@ -353,7 +322,8 @@ def make_device(ordinal: int) -> CudaDevice:
             remedy="run `nvidia-smi -L` to list them; CUDA_VISIBLE_DEVICES may hide some.",
         )
     with cupy.cuda.Device(ordinal) as device:
-        return CudaDevice(ordinal, cupy, queried_target(device.attributes, device.compute_capability))
+        target = queried_target(device.attributes, device.compute_capability)
+        return CudaDevice(ordinal, cupy, target, open_driver())
 
 
 def queried_target(attributes: Any, capability: str) -> Target:

@@ -1,15 +1,18 @@
 # pyright: basic
-"""Launches with their arguments laid out once: eight bytes a parameter, and the array of addresses that CUDA takes."""
+"""Launches and copies laid out once in native memory, and patched in place between runs."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from poot.backends.cuda.code import CudaCode
+from poot.backends.cuda.driver import CLEAR, CONTEXT_WORD, COPY, COUNT_WORD, HEAD, STEP, TABLE_WORD
 from poot.backends.toolchain import CompiledKernel
 from poot.dtypes import DType
 from poot.errors import LaunchError
@@ -44,34 +47,87 @@ def fold(groups: Triple, what: str) -> Triple:
     return x, y, z
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Launch:
-    """One launch: `words` hold its arguments, `addresses` where each lies."""
+    """One launch: the words of its arguments, eight bytes each; the kernel's hidden pointers follow its parameters.
+
+    `scratch` is the bytes of global memory that it wants, 0 for none; the first hidden pointer is where they are.
+    """
 
     kernel: LoadedKernel
     grid: Triple
-    words: np.ndarray[Any, Any]
-    scratch: Any = field(default=None, repr=False)
-    addresses: np.ndarray[Any, Any] = field(init=False, repr=False)
-    arguments: int = field(init=False)
+    arguments: tuple[int, ...]
+    scratch: int = 0
 
-    def __post_init__(self) -> None:
-        count = max(len(self.words), 1)
-        self.addresses = self.words.ctypes.data + 8 * np.arange(count, dtype=np.uint64)
-        self.arguments = self.addresses.ctypes.data
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to launch."""
-        return 0 in self.grid
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """A copy of `nbytes` on the device, or clearing them where `source` is None."""
 
-    def __call__(self, driver: Any, stream: int) -> None:
-        """Enqueue it; the arguments are read before this returns."""
-        x, y, z = self.grid
-        code = self.kernel.code
-        driver.launchKernel(
-            self.kernel.function.ptr, x, y, z, code.threads, 1, 1, code.shared, stream, self.arguments, 0
-        )
+    target: int
+    source: int | None
+    nbytes: int
+
+
+class StepList:
+    """Steps laid out in native memory, which `Driver.enqueue(list.call)` puts on a stream, as often as wanted.
+
+    `words` is the memory itself: the stream goes into `words[STREAM_WORD]`, and a pointer into `words[slot]` with a
+    slot of `argument`.  While a list is being enqueued nothing in it may change, so threads each take a `copy`.
+    """
+
+    __slots__ = ("_kinds", "_memory", "_starts", "call", "words")
+
+    def __init__(self, steps: Sequence[Launch | Move], table: int, context: int) -> None:
+        at = HEAD + STEP * len(steps)
+        starts: list[int] = []
+        for step in steps:
+            starts.append(at)
+            at += 2 * len(step.arguments) if isinstance(step, Launch) else 0
+        self._starts = tuple(starts)
+        self._kinds = tuple(len(step.arguments) if isinstance(step, Launch) else -1 for step in steps)
+        self._place(array("Q", bytes(8 * at)))
+        self.words[TABLE_WORD], self.words[CONTEXT_WORD], self.words[COUNT_WORD] = table, context, len(steps)
+        for number, step in enumerate(steps):
+            first = HEAD + STEP * number
+            if isinstance(step, Launch):
+                code = step.kernel.code
+                fields = step.kernel.function.ptr, *step.grid, code.threads, code.shared
+                for slot, argument in enumerate(step.arguments, starts[number]):
+                    self.words[slot] = argument
+            elif step.source is None:
+                fields = CLEAR, step.target, step.nbytes
+            else:
+                fields = COPY, step.target, step.source, step.nbytes
+            for slot, field in enumerate(fields, first):
+                self.words[slot] = field
+        self._link()
+
+    def _place(self, memory: array[int]) -> None:
+        self._memory = memory
+        # The view fixes the array's size, and with it the address.
+        self.words: memoryview[int] = memoryview(memory)
+        self.call: int = memory.buffer_info()[0]
+
+    def _link(self) -> None:
+        """Where each argument lies: CUDA takes an array of addresses, which follows the arguments themselves."""
+        for number, (start, count) in enumerate(zip(self._starts, self._kinds, strict=True)):
+            if count >= 0:
+                self.words[HEAD + STEP * number + 6] = self.call + 8 * (start + count)
+                for argument in range(count):
+                    self.words[start + count + argument] = self.call + 8 * (start + argument)
+
+    def argument(self, step: int, index: int) -> int:
+        """The slot of argument `index` of a launch, of the target (0) or the source (1) of a copy."""
+        return self._starts[step] + index if self._kinds[step] >= 0 else HEAD + STEP * step + 1 + index
+
+    def copy(self) -> StepList:
+        """The same steps, with their arguments as they are now, in memory of their own."""
+        other = StepList.__new__(StepList)
+        other._starts, other._kinds = self._starts, self._kinds
+        other._place(self._memory[:])
+        other._link()
+        return other
 
 
 def word(value: int | float, dtype: DType) -> int:
