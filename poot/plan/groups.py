@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from poot.plan.indexing import Affine, Axis, Indices, Quotient, dense, expand, flatten
+from poot.plan.indexing import Affine, Axis, Indices, Quotient, dense, expand, flatten, loops_of
 from poot.trace.graph import Equation, Value
 
 GroupKind = Literal["map", "reduce", "contract", "single"]
@@ -70,9 +70,9 @@ class Group:
         return prod(self.reduced_shape)
 
     def uses_reduced(self, index: Indices) -> bool:
-        """Whether an index moves along a reduced axis."""
+        """Whether an index moves along a reduced axis, be it by a quotient or remainder of it."""
         reduced = set(self.reduced_leaves())
-        return any(axis in reduced for form in index for axis in expand(form).axes)
+        return any(axis in reduced for form in index for axis in loops_of(form))
 
     def visits(self, index: Indices) -> int:
         """How often an element at this index is evaluated."""

@@ -13,7 +13,7 @@ collapsed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -108,6 +108,14 @@ def expand(form: Affine) -> Affine:
         for leaf, step in _leaf_steps(axis):
             total[leaf] = total.get(leaf, 0) + factor * step
     return _made(form.const, total)
+
+
+def loops_of(form: Affine) -> Iterator[Axis]:
+    """The axes of a form, with those that its quotients and remainders are made of."""
+    for axis in expand(form).axes:
+        if isinstance(axis.source, Quotient):
+            yield from loops_of(axis.source.of)
+        yield axis
 
 
 def _leaf_steps(axis: Axis) -> list[tuple[Axis, int]]:

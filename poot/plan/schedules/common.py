@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
@@ -14,7 +14,7 @@ from poot.plan import cost
 from poot.plan.elements import Elements, Inside
 from poot.plan.emitter import Emitter
 from poot.plan.groups import Group
-from poot.plan.indexing import Affine, Axis, Indices, Quotient, Space, expand, flatten
+from poot.plan.indexing import Affine, Axis, Indices, Quotient, Space, expand, flatten, loops_of
 from poot.target import Target
 from poot.trace.graph import Equation, Value
 from poot.trace.primitives import Pull, lookup
@@ -101,15 +101,8 @@ def pinned(group: Group, forms: Iterable[Affine]) -> set[Axis]:
     for form in forms:
         for axis in form.axes:
             if isinstance(axis.source, Quotient):
-                found |= set(_below(axis.source.of))
+                found |= set(loops_of(axis.source.of))
     return found
-
-
-def _below(form: Affine) -> Iterator[Axis]:
-    for axis in expand(form).axes:
-        if isinstance(axis.source, Quotient):
-            yield from _below(axis.source.of)
-        yield axis
 
 
 def collapse(axes: Sequence[Axis], forms: Sequence[Affine], fixed: set[Axis]) -> list[Loop]:
