@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import cast
 
+from poot.dtypes import i32, i64
 from poot.plan import cost
 from poot.plan.elements import Probe, probe
 from poot.plan.emitter import Emitter
@@ -51,10 +52,12 @@ class Reading:
 def probes(setting: Setting, equation: Equation, rule: Pull, places: Iterable[Indices]) -> list[Probe]:
     """What a rule does at each of some places."""
     found: list[Probe] = []
+    wide = any(atom.spec.size >= 1 << 31 for atom in (*equation.inputs, *equation.outputs))
+    dtype = i64 if wide else i32
     for index in places:
-        first = probe(Emitter("probe", setting.space, probing=True), equation, rule, index)
+        first = probe(Emitter("probe", setting.space, index_dtype=dtype, probing=True), equation, rule, index)
         if first.imperative:
-            k = Emitter("probe", setting.space, probing=True)
+            k = Emitter("probe", setting.space, index_dtype=dtype, probing=True)
             k.transparent = False
             first = probe(k, equation, rule, index)
         found.append(first)

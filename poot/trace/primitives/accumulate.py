@@ -169,7 +169,9 @@ def _position(name: str, reduction: str, find: Callable[..., Any], doc: str) -> 
         axis = rules.axis(name, params, len(shape))
         if shape[axis] == 0:
             raise ShapeError(what=name, actual=shape, expected=f"at least one element along axis {axis}")
-        return (ArraySpec(rules.dtype_param(name, params, (i32, i64)), shape[:axis] + shape[axis + 1 :]),)
+        dtype = rules.dtype_param(name, params, (i32, i64))
+        rules.told_apart(name, shape, axis, dtype)
+        return (ArraySpec(dtype, shape[:axis] + shape[axis + 1 :]),)
 
     def evaluate(call: OracleCall, x: Array) -> Array:
         # NumPy's argmax and argmin give the first NaN, and the first of equal elements.
@@ -185,7 +187,7 @@ def _position(name: str, reduction: str, find: Callable[..., Any], doc: str) -> 
         if x.dtype.is_float:
             hit = step("or", hit, step("ne", x, x))
         places = step("iota", dtype=result, shape=x.shape, axis=axis)
-        chosen = step("select", hit, places, Number(x.shape[axis], result))
+        chosen = step("select", hit, places, Number(min(x.shape[axis], int(result.max)), result))
         return [step("reduce_min", chosen, axes=(axis,))]
 
     register(

@@ -129,6 +129,10 @@ def _picked(step: Step, x: Atom, places: Atom) -> Atom:
     return step("gather", x, column, axes=(1,), batch=1, mode="clip")
 
 
+#: The longest axis whose length, rounded up to a power of two, is still an i32.
+_LONGEST = 1 << 30
+
+
 # --- sort -------------------------------------------------------------------------------------------------------------
 
 
@@ -142,7 +146,7 @@ def _sort_type(specs: Specs, params: Params, regions: tuple[Graph, ...]) -> Spec
             raise ShapeError(
                 what=f"sort: operand {number}", actual=spec.shape, expected=f"{specs[0].shape}, as operand 1"
             )
-    rules.axis("sort", params, specs[0].rank)
+    rules.told_apart("sort", specs[0].shape, rules.axis("sort", params, specs[0].rank), i32, _LONGEST)
     flag("sort", params, "descending")
     return specs
 
@@ -197,6 +201,7 @@ def _top_k_type(specs: Specs, params: Params, regions: tuple[Graph, ...]) -> Spe
     if operand.rank == 0 or not 0 <= k <= operand.shape[-1]:
         expected = f"an int between 0 and the last extent of {operand.shape}"
         raise ArgumentError(what="top_k: k", actual=k, expected=expected)
+    rules.told_apart("top_k", operand.shape, operand.rank - 1, i32, _LONGEST)
     shape = (*operand.shape[:-1], k)
     return ArraySpec(operand.dtype, shape), ArraySpec(i32, shape)
 

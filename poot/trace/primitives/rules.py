@@ -105,6 +105,14 @@ def axis(name: str, params: Params, rank: int, key: str = "axis") -> int:
     return value
 
 
+def told_apart(name: str, shape: tuple[int, ...], axis: int, dtype: DType, most: int | None = None) -> None:
+    """ShapeError where an axis is longer than positions of a dtype tell apart, or than `most`."""
+    limit = int(dtype.max) + 1 if most is None else most
+    if shape[axis] > limit:
+        expected = f"at most {limit} elements along axis {axis}: positions are {dtype}"
+        raise ShapeError(what=name, actual=shape, expected=expected, remedy="split the axis into several.")
+
+
 def axes(name: str, params: Params, rank: int, key: str = "axes") -> tuple[int, ...]:
     """A parameter that is a tuple of distinct axes in ascending order."""
     value = integers(name, params, key)
