@@ -318,6 +318,21 @@ class CompileError(PootError, RuntimeError):
 
     template = "{what} did not compile for {target}: {message}"
 
+    #: The error of a pass that makes a graph grow out of proportion.
+    Expansion: ClassVar[type[ExpansionError]]
+
+
+class ExpansionError(CompileError):
+    """A pass that would leave many times the equations that it was given."""
+
+    template = (
+        "{what} did not compile for {target}: pass {name} makes {attempted} equations of {given}, its budget is {limit}"
+    )
+    default_remedy = "make the primitive that expands so far smaller, or write it as a loop."
+
+
+CompileError.Expansion = ExpansionError
+
 
 class Unsupported(CompileError):
     """Something that the target cannot do: a dtype, feature or size."""

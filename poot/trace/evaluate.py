@@ -12,11 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from poot.dtypes import DType, as_dtype
-from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, EvaluateError, PootError, ShapeError
+from poot.dtypes import as_dtype
+from poot.errors import ArgumentTypeError, DTypeError, EvaluateError, ShapeError
 from poot.trace.graph import Atom, Equation, Graph, Literal, Variable
-from poot.trace.primitives import OracleCall, lookup
-from poot.trace.rounding import round_once
+from poot.trace.primitives.oracle import apply_rule, literal_array, narrow, read_only
 from poot.trace.tree import unflatten
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -102,7 +101,7 @@ def _bound(variable: Variable, value: Any) -> Array:
         )
     if array.shape != variable.spec.shape:
         raise ShapeError(what=what, actual=array.shape, expected=variable.spec.shape)
-    return _read_only(array.astype(dtype.dtype, copy=False))
+    return read_only(array.astype(dtype.dtype, copy=False))
 
 
 # --- equations ------------------------------------------------------------------------------------------------------
@@ -128,64 +127,17 @@ def apply(equation: Equation, operands: Sequence[Array], observer: Observer | No
 
     def run(region: Graph, arrays: Sequence[Array]) -> tuple[Array, ...]:
         bound = {
-            variable.value.id: _read_only(_narrow(np.asarray(array), variable.spec.dtype))
+            variable.value.id: read_only(narrow(np.asarray(array), variable.spec.dtype))
             for variable, array in zip(region.inputs, arrays, strict=True)
         }
         environment = _run(region, bound, observer, keep=False)
         return tuple(_read(atom, environment) for atom in region.outputs)
 
-    entry = lookup(equation.primitive)
-    call = OracleCall(
-        equation.params,
-        tuple(atom.spec for atom in equation.inputs),
-        tuple(value.spec for value in equation.outputs),
-        equation.regions,
-        run,
-    )
-    with np.errstate(all="ignore"):
-        wide = operands if entry.stored else [_widen(operand) for operand in operands]
-        try:
-            found = entry.oracle(call, *wide)
-        except PootError as error:
-            raise error.at(equation.where) from error.__cause__
-        results = found if isinstance(found, tuple) else (found,)
-        if len(results) != len(equation.outputs):
-            expected = f"{len(equation.outputs)} arrays"
-            raise ArgumentError(what=f"oracle rule of {entry.name}", actual=len(results), expected=expected)
-        return tuple(
-            _result(entry.name, result, spec.dtype, spec.shape)
-            for result, spec in zip(results, call.outputs, strict=True)
-        )
-
-
-def _result(name: str, result: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
-    array = _narrow(np.asarray(result), dtype)
-    if array.dtype != dtype.dtype or array.shape != shape:
-        actual, expected = f"{array.dtype}{list(array.shape)}", f"{dtype}{list(shape)}"
-        raise ArgumentError(what=f"oracle rule of {name}", actual=actual, expected=expected)
-    return _read_only(array)
-
-
-def _widen(array: Array) -> Array:
-    return array.astype(np.float64) if as_dtype(array.dtype).is_float else array
-
-
-def _narrow(array: Array, dtype: DType) -> Array:
-    """A float64 result rounded to the dtype of an equation; everything else as it is."""
-    return round_once(array, dtype) if dtype.is_float and array.dtype == np.float64 else array
+    return apply_rule(equation, operands, run)
 
 
 def _read(atom: Atom, environment: Mapping[int, Array]) -> Array:
-    if isinstance(atom, Literal):
-        wide = np.array(atom.value, np.float64 if atom.dtype.is_float else atom.dtype.dtype)
-        return _read_only(_narrow(wide, atom.dtype))
-    return environment[atom.id]
-
-
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return literal_array(atom) if isinstance(atom, Literal) else environment[atom.id]
 
 
 def _fresh(array: Array) -> Array:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import poot
 from poot.dtypes import ArraySpec, DType, f16, f32, i8, i32
 from poot.errors import CompileError, LimitError
 from poot.plan.limits import CompileOptions
-from poot.plan.passes import CANONICALISE, CSE, DCE, INLINE, PASSES, Pass
+from poot.plan.passes import CANONICALISE, CSE, DCE, FOLD, INLINE, PASSES, Pass, Rewriter
 from poot.plan.program import PassRecord
 from poot.target import Target
 from poot.trace import ops
@@ -230,3 +231,96 @@ def test_a_rule_of_the_wrong_type_is_refused(primitives: Any) -> None:
     graph = b.finish(b.emit("test_wrong", (b.input("a0", f32[3]),)))
     with pytest.raises(CompileError, match=r"test_wrong did not compile for cpu:.*: its Inline rule gives i32\[3\]"):
         apply(INLINE, graph)
+
+
+# --- fold -------------------------------------------------------------------------------------------------------------
+
+
+def traced(function: Callable[..., Any], *specs: ArraySpec) -> Graph:
+    """The graph of a function that makes arrays of its own."""
+    return poot.trace(function).graph(*specs)
+
+
+def causal(queries: int, keys: int, window: int) -> Callable[..., Any]:
+    """x where a query may see a key, else minus infinity."""
+
+    def function(x: Any) -> Any:
+        row = ops.arange(queries, dtype=i32)[:, None] + (keys - queries)
+        column = ops.arange(keys, dtype=i32)[None, :]
+        return ops.where((column <= row) & (row - column < window), x, -math.inf)
+
+    return function
+
+
+FOLDED: list[tuple[str, Callable[..., Any], tuple[ArraySpec, ...], list[str]]] = [
+    ("numbers", lambda x: x * (ops.exp(ops.full((), 1.0, f32)) + 2.0), (f32[3],), ["mul"]),
+    ("uniform arrays of any size", lambda x: x + ops.sqrt(ops.full((1 << 20,), 4.0, f32)), (f32[1 << 20],), ["add"]),
+    ("a mask that hides nothing", causal(1, 64, 1000), (f32[1, 64],), []),
+    ("a mask that hides all", lambda x: ops.where(ops.arange(9, dtype=i32) < 0, x, 0.5), (f32[9],), []),
+    ("a cast of an iota", lambda x: x * ops.astype(ops.arange(1, dtype=i32), f32), (f32[1],), ["mul"]),
+]
+
+
+@pytest.mark.parametrize(("function", "specs", "left"), [case[1:] for case in FOLDED], ids=[case[0] for case in FOLDED])
+def test_what_the_graph_determines_is_folded(
+    function: Callable[..., Any], specs: tuple[ArraySpec, ...], left: list[str]
+) -> None:
+    graph = traced(function, *specs)
+    folded = graph
+    for each in PASSES:
+        folded, _ = apply(each, folded)
+    assert [name for name in names(folded) if name not in ("broadcast", "reshape")] == left
+    bindings = {"x": np.random.default_rng(0).standard_normal(specs[0].shape).astype(np.float32)}
+    compare(evaluate(folded, bindings).output, evaluate(graph, bindings).output, exact=True)
+
+
+def test_masks_that_hide_something_are_computed_where_they_are_used() -> None:
+    graph = traced(causal(64, 64, 1000), f32[64, 64])
+    folded, record = apply(FOLD, graph)
+    assert "select" in names(folded) and "iota" in names(folded)
+    assert not [removed for removed in record.removed if "condition" in removed.note]
+    (launch,) = assert_same(graph, {"x": np.ones((64, 64), np.float32)}).launches
+    assert len(launch.bindings) == 2
+
+
+def test_folding_keeps_to_its_budget() -> None:
+    """Arrays past the budget are not looked at, whatever they hold."""
+    size = 1 << 15
+    graph = traced(lambda x: ops.where(ops.arange(size, dtype=i32) >= 0, x, 0.0), f32[size])
+    assert "select" in names(apply(FOLD, graph)[0])
+    many = traced(
+        lambda x: [x + ops.astype(ops.arange(1 << 14, dtype=i32) % n, f32) for n in range(2, 60)], f32[1 << 14]
+    )
+    apply(FOLD, many)
+
+
+def test_nan_and_signed_zero_survive_folding() -> None:
+    zero = traced(lambda x: x + ops.full((3,), -0.0, f32) * 1.0, f32[3])
+    nan = traced(lambda x: ops.where(x > 0, ops.full((3,), math.inf, f32) - math.inf, x), f32[3])
+    for graph in (zero, nan):
+        folded, _ = apply(FOLD, graph)
+        bindings = {"x": np.array([-0.0, 0.0, 1.0], np.float32)}
+        compare(evaluate(folded, bindings).output, evaluate(graph, bindings).output, exact=True)
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pass_that_lets_a_graph_grow_is_stopped() -> None:
+    def explode(rewriter: Rewriter) -> None:
+        for number, equation in enumerate(rewriter.graph.equations):
+            for _ in range(1000):
+                rewriter.emit(number, equation.primitive, rewriter.atoms(equation.inputs), dict(equation.params))
+            rewriter.keep(number)
+
+    graph = graph_of(lambda x: ops.exp(ops.exp(x)), f32[3])
+    for growth, limit in ((1, 258), (100, 456)):
+        with pytest.raises(CompileError.Expansion) as caught:
+            Pass("explode", explode, growth).run(graph, CPU, CompileOptions())
+        message = str(caught.value)
+        assert message.startswith(
+            f"equation 0 (exp) did not compile for cpu:x86_64: pass explode makes {limit + 1} equations of 2, "
+            f"its budget is {limit}"
+        )
+        assert "test_plan_passes.py" in message and "Remedy: make the primitive that expands so far smaller" in message
+    Pass("explode", explode, 1000).run(graph, CPU, CompileOptions())

@@ -210,4 +210,4 @@ def _run(rewriter: Rewriter) -> None:
             rewriter.drop(number, (result,), "view", "changes nothing")
 
 
-CANONICALISE = Pass("canonicalise", _run)
+CANONICALISE = Pass("canonicalise", _run, growth=2)

@@ -79,4 +79,5 @@ def _run(rewriter: Rewriter) -> None:
         rewriter.notes.append(f"{inlined} equations inlined")
 
 
-INLINE = Pass("inline", _run)
+#: What one primitive may become is for its author to say; a thousand equations is more than any of poot's own do.
+INLINE = Pass("inline", _run, growth=1024)

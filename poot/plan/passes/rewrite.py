@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from poot.errors import PootError, SourceLocation
+from poot.errors import CompileError, PootError, SourceLocation
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Fate, PassRecord, Removed
 from poot.target import Target
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, ParamValue, Value, Variable
 from poot.trace.primitives import effects_of, lookup
+
+#: Equations that any pass may add to any graph.
+_SPARE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +21,17 @@ class Pass:
     """One pass over immutable graphs.
 
     `run` gives the graph it leaves, which means the same, and the record of what it did; LimitError where the graph
-    would be past a limit.
+    would be past a limit, CompileError.Expansion where a graph would have more than `growth` equations for each that
+    it had, and `_SPARE` more.
     """
 
     name: str
     body: Callable[[Rewriter], None]
+    growth: int = 1
+
+    def budget(self, equations: int) -> int:
+        """The most equations that the pass may leave of so many."""
+        return self.growth * equations + _SPARE
 
     @property
     def doc(self) -> str:
@@ -53,7 +62,7 @@ class Rewriter:
         self._equations: list[Equation] = []
         self._origins: list[int] = []
         self._removed: list[Removed] = []
-        self._current = -1
+        self._budget = running.budget(len(graph.equations))
         self._constants, self._inputs, self._states = (
             tuple(Variable(variable.name, self._define(variable.value)) for variable in kind)
             for kind in (graph.constants, graph.inputs, graph.states)
@@ -93,8 +102,21 @@ class Rewriter:
     def _append(self, equation: Equation, number: int) -> Equation:
         self._equations.append(equation)
         self._origins.append(number)
-        self.limits.check("max_eqns", len(self._equations))
+        count = len(self._equations)
+        self.limits.check("max_eqns", count)
         self.limits.check("max_values", self._next)
+        if count > self._budget:
+            given = len(self.graph.equations)
+            what = f"equation {number} ({self.graph.equations[number].primitive})"
+            raise CompileError.Expansion(
+                what=what,
+                target=self.target,
+                name=self._pass.name,
+                attempted=count,
+                given=given,
+                limit=self._budget,
+                where=self.graph.equations[number].where,
+            )
         return equation
 
     def _region(self, region: Graph) -> Graph:
