@@ -125,11 +125,6 @@ def tightness(found: Sequence[Bound]) -> tuple[int, int, int]:
     return wild, tight, count
 
 
-def open_device(name: str) -> Any:
-    """A device by name."""
-    return poot.device(name)
-
-
 # --- reduction --------------------------------------------------------------------------------------------------------
 
 

@@ -208,7 +208,7 @@ def _position(name: str) -> Any:
 
 def _long(g: Generator, extent: int) -> bool:
     """Whether to leave out rows that are sorted by a network: many stages, so that a few are enough."""
-    return extent > 64 and g.rng.integers(12) > 0
+    return extent > 64 and bool(g.rng.integers(12))
 
 
 def _sort(g: Generator) -> bool:

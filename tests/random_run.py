@@ -25,6 +25,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import poot
+from poot.trace.primitives import table
+from tests.random_check import Case, check, reduced, tightness
+from tests.random_graphs import primitives
+
 CHUNK = 8
 HANGS_AFTER = 240.0
 
@@ -37,8 +44,6 @@ Line = dict[str, Any]
 
 def work(family: str, seeds: Sequence[int], runs: Sequence[str], out: Path) -> None:
     """Check graphs, and add a line to the file for each."""
-    import numpy as np
-
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     for seed in seeds:
@@ -55,11 +60,6 @@ def work(family: str, seeds: Sequence[int], runs: Sequence[str], out: Path) -> N
 
 def one(family: Any, seed: int, runs: Sequence[str]) -> Line:
     """The line of one graph; `runs` are devices with modes, such as "cpu fused"."""
-    import numpy as np
-
-    from tests.random_check import Case, check, open_device, reduced, tightness
-    from tests.random_graphs import primitives
-
     start = time.monotonic()
     case = Case.of(family, seed)
     found: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def one(family: Any, seed: int, runs: Sequence[str]) -> Line:
         name, mode = run.split()
         if mode not in wanted:
             wanted[mode] = case.wanted(mode)  # type: ignore[arg-type]
-        device = open_device(name)
+        device = poot.device(name)
         failure = check(case, device, mode, wanted[mode])  # type: ignore[arg-type]
         if failure is not None:
             small, why = reduced(case, device, mode, failure)  # type: ignore[arg-type]
@@ -194,15 +194,10 @@ def summary(lines: dict[Key, Line], failures: int = 20) -> str:
             f"equations; {dict(runs)}; failures {dict(bad)}; {sum(line['seconds'] for line in mine):.0f} s of work"
         )
         if family == "float" and count:
-            parts.append(
-                f"  of {count} floats compared {wild / count:.1%} may be anything, {tight / count:.1%} within 10%"
-            )
-    from tests.random_steps import table
-
-    counts = {entry.name: total[entry.name] for entry in table()}
-    parts.append(
-        f"least: {min(counts.values(), default=0)}; of each: {dict(sorted(counts.items(), key=lambda i: i[1]))}"
-    )
+            known = f"{wild / count:.1%} may be anything, {tight / count:.1%} are known to a tenth"
+            parts.append(f"  of {count} floats {known}")
+    counts = sorted((total[entry.name], entry.name) for entry in table())
+    parts.append("equations of each primitive: " + ", ".join(f"{name} {count}" for count, name in counts))
     failed = [line for line in lines.values() if line["failures"]]
     parts.append(f"failing: {[(line['family'], line['seed']) for line in failed]}")
     for line in failed[:failures]:
