@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ DEVICES: Final = ("interpret", "cpu", "opencl", "wgpu")
 
 SLOW_DEVICES: Final = frozenset({"interpret"})
 """Devices that check more than they compute: tests that run whole models take `fast_device`, which leaves them out."""
+
+ABSENT: Final = "{error}\n\nTests run on {name}, and never skip it: `bash tools/test.sh` installs the drivers that they need."
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "data"
 
@@ -55,22 +57,43 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = metafunc.config.getoption("--device") or DEVICES
     if "device_name" in metafunc.fixturenames:
-        metafunc.parametrize("device_name", names, indirect=True, scope="session")
+        metafunc.parametrize("device_name", _marked(metafunc, names), indirect=True, scope="session")
     if "fast_device" in metafunc.fixturenames:
-        fast = [name for name in names if name not in SLOW_DEVICES]
+        fast = _marked(metafunc, [name for name in names if name not in SLOW_DEVICES])
         metafunc.parametrize("fast_device", fast, indirect=True, scope="session")
+
+
+def _marked(metafunc: pytest.Metafunc, names: Sequence[str]) -> list[Any]:
+    """The devices, those that the test's `slow_on` names under the marker `slow`."""
+    slow = {name for mark in metafunc.definition.iter_markers("slow_on") for name in mark.args}
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
+
+
+def _present(name: str) -> str:
+    """The name of a device that is there; fails the test where it is not."""
+    import poot
+    from poot.errors import DeviceUnavailableError
+
+    absent = None
+    try:
+        poot.device(name)
+    except DeviceUnavailableError as error:
+        absent = ABSENT.format(error=error, name=name)
+    if absent is not None:
+        pytest.fail(absent, pytrace=False)
+    return name
 
 
 @pytest.fixture(scope="session")
 def device_name(request: pytest.FixtureRequest) -> str:
     """The name of each device in turn, as `poot.device` takes it."""
-    return request.param
+    return _present(request.param)
 
 
 @pytest.fixture(scope="session")
 def fast_device(request: pytest.FixtureRequest) -> str:
     """The name of each device in turn that is quick enough for whole models."""
-    return request.param
+    return _present(request.param)
 
 
 @pytest.fixture(scope="session")

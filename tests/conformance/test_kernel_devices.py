@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,9 @@ import pytest
 from poot.backends.device import BufferView, CopySpec, LaunchSpec, open_device
 from poot.backends.toolchain import compile_kernel
 from poot.dtypes import ALL, INTEGERS, DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
-from poot.errors import KernelCheckError
 from poot.kernel.build import KernelBuilder
-from poot.kernel.check import check
 from poot.kernel.ir import AtomicOp, CollectiveOp, Expr, Kernel
 from tests.device_runs import agree, assert_same, launch, supported
-from tests.random_kernels import RandomKernel
-from tests.unit.native_fuzz import Generator
 
 RNG = np.random.default_rng(7)
 
@@ -29,32 +24,6 @@ def numbers(dtype: DType, *shape: int) -> np.ndarray:
         return RNG.integers(0, 2, shape).astype(np.bool_)
     low = -8 if dtype.kind in ("int", "float") else 0
     return RNG.integers(low, 9, shape).astype(dtype.dtype)
-
-
-# --- random kernels -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.fuzz
-def test_random_kernels(device_name: str, cases: Callable[[int, int], int]) -> None:
-    for seed in range(cases(25, 2000)):
-        made = RandomKernel(seed, racy=False)
-        agree(device_name, made.kernel, made.values(), groups=made.groups, threads=made.bound, record=False)
-
-
-@pytest.mark.fuzz
-def test_random_groups(device_name: str, cases: Callable[[int, int], int]) -> None:
-    for seed in range(cases(25, 2000)):
-        made = Generator(seed)
-        kernel = made.kernel()
-        try:
-            check(kernel)
-        except KernelCheckError:
-            continue
-        if kernel.index_dtype is i64 and not supported(device_name, i64):
-            continue
-        given = zip(made.threads or (), kernel.threads or (), strict=True)
-        threads = [count for count, baked in given if baked is None]
-        agree(device_name, kernel, made.arguments(), groups=made.groups, threads=threads, record=False)
 
 
 # --- loops ----------------------------------------------------------------------------------------------------------

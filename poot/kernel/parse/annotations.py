@@ -80,7 +80,8 @@ class _Reader:
         signature = inspect.signature(function)
         for name, parameter in signature.parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                self.fail(name, f"`*{name}` is not part of the kernel language", "name every parameter.")
+                stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+                self.fail(name, f"`{stars}{name}` is not part of the kernel language", "name every parameter.")
         items = tuple(self.parameter(name) for name in signature.parameters)
         defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not p.empty}
         for item in items:

@@ -7,7 +7,7 @@ from typing import cast
 
 from poot.dtypes import DType, as_dtype, f32, i32, i64
 from poot.errors import PootError
-from poot.kernel.ir import Assign, Expr, Var
+from poot.kernel.ir import Assign, Expr, Stmt, Var
 from poot.kernel.parse.helpers import Helpers
 from poot.kernel.parse.scope import Local
 from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, describe
@@ -104,16 +104,20 @@ class Assignments(Helpers):
         """Give a local a value."""
         name, frame = target.id, self.frame
         local = frame.env.get(name)
+        if local is not None and not self.lives(local):
+            local = None
         if local is None and frame.bindings.single(name):
+            block: list[Stmt] | None = None
             if isinstance(value, Typed):
-                value = Typed(self.declare(name, value.expr))
+                var, block = self.declare(name, value.expr)
+                value = Typed(var)
             elif value == NONE:
                 self.mismatch(node, f"`{ast.unparse(node)}` has no value", "call it on a line of its own.")
-            frame.env[name] = Local(value, self.where(target))
+            frame.env[name] = Local(value, self.where(target), block=block)
         elif local is None:
-            var = self.declare(name, self.variable(name, value, node))
+            var, block = self.declare(name, self.variable(name, value, node))
             self.mutable.add(var.name)
-            frame.env[name] = Local(Typed(var), self.where(target), variable=True)
+            frame.env[name] = Local(Typed(var), self.where(target), variable=True, block=block)
         elif local.variable and isinstance(local.value, Typed) and isinstance(local.value.expr, Var):
             self.change(name, local, local.value.expr, value, node)
         elif (

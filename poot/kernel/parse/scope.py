@@ -51,12 +51,16 @@ BUILTINS = ("abs", "bool", "divmod", "float", "int", "len", "max", "min", "pow",
 
 @dataclass(slots=True)
 class Local:
-    """A name of a function: a variable of one dtype, or another name for a value; `fixed` is a parameter's."""
+    """A name of a function: a variable of one dtype, or another name for a value; `fixed` is a parameter's.
+
+    `block` holds a variable's declaration: it ends with it, also where a loop that is written out comes back to it.
+    """
 
     value: Value
     where: SourceLocation
     variable: bool = False
     fixed: bool = False
+    block: list[Stmt] | None = None
 
 
 @dataclass(slots=True)
@@ -147,7 +151,7 @@ class Scope:
         """The value of a name: a local, else a closure cell, a global, or one of Python's own."""
         name, frame = node.id, self.frame
         local = frame.env.get(name)
-        if local is not None and (frame.definite is None or name in frame.definite):
+        if local is not None and (frame.definite is None or name in frame.definite) and self.lives(local):
             return local.value
         if local is not None:
             self.unknown(
@@ -160,6 +164,10 @@ class Scope:
         if frame.bindings.local(name):
             self.unknown(node, f"`{name}` is used before it has a value", "assign it first.")
         return self.outer(node)
+
+    def lives(self, local: Local) -> bool:
+        """Whether the block that declares a local is still open."""
+        return local.block is None or any(made is local.block for _, made in self.frame.blocks)
 
     def outer(self, node: ast.Name) -> Value:
         """A name from outside the function."""
@@ -362,7 +370,7 @@ class Scope:
         finally:
             self.frame.blocks.pop()
 
-    def declare(self, name: str, value: Expr) -> Var:
+    def declare(self, name: str, value: Expr) -> tuple[Var, list[Stmt]]:
         """Declare a local with its first value, in the block that holds all uses of the name."""
         frame = self.frame
         home = frame.bindings.homes[name][-1]
@@ -370,12 +378,12 @@ class Scope:
         var = Var(fresh, value.dtype, self.k.where)
         if frame.blocks[-1][0] == home:
             self.k.emit(Let(fresh, value, self.k.where))
-            return var
+            return var, self.k.here
         statements = next(made for block, made in frame.blocks if block == home)
         statements.append(Let(fresh, zero(value.dtype), self.k.where))
         self.mutable.add(fresh)
         self.k.emit(Assign(fresh, value, self.k.where))
-        return var
+        return var, statements
 
 
 def _harmless(stmt: Stmt) -> bool:
