@@ -268,9 +268,7 @@ def _flat(nodes: Sequence[_Node]) -> tuple[RecordedStep, ...] | None:
     return nodes[0].plain if len(nodes) == 1 and isinstance(nodes[0], _Segment) else None
 
 
-def _counted(
-    executable: Executable, step: LoopSpec
-) -> tuple[list[RecordedStep], int, list[_Node], list[RecordedStep]]:
+def _counted(executable: Executable, step: LoopSpec) -> tuple[list[RecordedStep], int, list[_Node], list[RecordedStep]]:
     """A loop of known length: what comes first, how often some of its turns are repeated, these, and those left over."""
     before: list[RecordedStep] = []
     body = step.body
@@ -306,7 +304,9 @@ def _count(executable: Executable, counter: _Place, *, first: bool) -> LaunchSpe
     device = executable.device
     loaded = executable.count_kernels.get(first)
     if loaded is None:
-        loaded = executable.count_kernels[first] = device.load(compile_kernel(_count_kernel(first=first), device.target))
+        loaded = executable.count_kernels[first] = device.load(
+            compile_kernel(_count_kernel(first=first), device.target)
+        )
     return LaunchSpec(loaded, (counter,), (1, 1, 1))
 
 

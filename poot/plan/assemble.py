@@ -36,6 +36,8 @@ class Assembly:
     launches: int = 0
     declined: list[str] = field(default_factory=list[str])
     constants: Constants = field(default_factory=Constants)
+    #: The numbers of kernels that the planner did not make: nothing is known of their stores.
+    foreign: set[int] = field(default_factory=set[int])
 
     def launch(
         self,

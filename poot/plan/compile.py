@@ -14,6 +14,7 @@ from poot.plan.lower import Lowering
 from poot.plan.passes import PASSES
 from poot.plan.program import EquationPlan, Numerics, PassRecord, Program, Role
 from poot.plan.storage import plan_storage
+from poot.plan.turns import used_kernels
 from poot.target import Target
 from poot.trace.graph import Atom, Equation, Graph, Literal, Value
 from poot.trace.primitives import lookup
@@ -48,13 +49,13 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
     updates = _update_cells(assembly, block, planned, outputs)
     atoms: list[Atom] = [*planned.outputs, *(atom for _, atom in planned.updates)]
     steps = block.run(atoms, [*outputs, *updates])
-    prologue = tuple(assembly.constants.steps)
+    kernels, steps, prologue = used_kernels(assembly.lowering.kernels, steps, assembly.constants.steps)
     records.append(_fusion_record(block, planned))
     return Program(
         graph,
         planned,
         target,
-        tuple(assembly.lowering.kernels),
+        kernels,
         steps,
         plan_storage(assembly.cells.slots, steps, frozenset(updates), prologue),
         tuple(outputs),

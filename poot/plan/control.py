@@ -1,8 +1,8 @@
 """Equations that take and give whole buffers: conditions, loops, and primitives that bring kernels of their own.
 
 A region becomes a block of steps that shares the program's cells: its inputs are the cells of the operands.  What a
-loop carries lives in the cells of its results; the body writes cells of its own, which are copied over at the end of a
-turn.
+loop carries lives in the cells of its results; the body has cells of its own for the next values, and `turns` says how
+these come to the former.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, cast
 
 from poot.dtypes import ArraySpec, bool_, i32
 from poot.errors import CompileError, Unsupported
-from poot.kernel.build import KernelBuilder
-from poot.kernel.ir import Kernel
 from poot.plan.groups import Group
-from poot.plan.program import Branch, Copy, Loop, Step
-from poot.plan.schedules.common import GroupPlan, power_of_two
+from poot.plan.program import Branch, Loop, Step
+from poot.plan.schedules.common import GroupPlan
+from poot.plan.turns import Stack, Turn, settled
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Variable
 from poot.trace.primitives import HostControl, Launches, lookup
 
 if TYPE_CHECKING:
     from poot.plan.assemble import Block
+
+#: Backends that look at a condition without waiting for anything.
+_DECIDING = frozenset({"cpu", "interpret"})
 
 
 def lower_single(block: Block, number: int, group: Group) -> list[Step]:
@@ -89,11 +91,6 @@ def _carried(block: Block, equation: Equation, initial: Sequence[Atom], steps: l
     return cells
 
 
-def _turn(carry: Sequence[int], shadows: Sequence[int], specs: Sequence[ArraySpec]) -> list[Step]:
-    """What ends a turn: new values over old ones."""
-    return [Copy(new, old) for new, old, spec in zip(shadows, carry, specs, strict=True) if spec.size]
-
-
 def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     first, second = (cast("int", equation.params[key]) for key in ("condition_consts", "body_consts"))
     condition, body = equation.regions
@@ -101,11 +98,49 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     consts = [_operand(block, atom, steps) for atom in equation.inputs[: first + second]]
     carry = _carried(block, equation, equation.inputs[first + second :], steps)
     specs = [value.spec for value in equation.outputs]
-    flag = _new(block, [ArraySpec(bool_, ())])
-    test = _region(block, number, condition, [*consts[:first], *carry], condition.outputs, flag)
-    shadows = _new(block, specs)
-    turn = _region(block, number, body, [*consts[first:], *carry], body.outputs, shadows)
-    return [*steps, Loop(test, flag[0], (*turn, *_turn(carry, shadows, specs)))]
+    (flag,) = _new(block, [ArraySpec(bool_, ())])
+    test = _region(block, number, condition, [*consts[:first], *carry], condition.outputs, [flag])
+    fresh = _new(block, specs)
+    turn = Turn(block.assembly, [], carry, fresh, specs)
+    if block.assembly.target.backend in _DECIDING:
+        # The condition of the next turn goes with the body, whose kernels can make it along the way.
+        whole = _with_condition(body, condition, first)
+        inputs, targets = [*consts, *carry], [*fresh, flag]
+        turn.steps += _region(block, number, whole, inputs, whole.outputs, targets)
+        return [*steps, *test, Loop((), flag, turn.finish())]
+    turn.steps += _region(block, number, body, [*consts[first:], *carry], body.outputs, fresh)
+    plain = turn.finish()
+    lazy = settled(block.assembly, plain, flag, carry)
+    return [*steps, Loop(test, flag, plain if lazy is None else lazy, settles=lazy is not None)]
+
+
+def _with_condition(body: Graph, condition: Graph, first: int) -> Graph:
+    """The body of a loop followed by the condition on its results, on the constants of both and what is carried."""
+    taken = max((value.id for value in _values(body)), default=-1) + 1
+    consts = [Value(taken + number, variable.spec) for number, variable in enumerate(condition.inputs[:first])]
+    atoms: dict[int, Atom] = {v.value.id: value for v, value in zip(condition.inputs, consts, strict=False)}
+    atoms.update((v.value.id, atom) for v, atom in zip(condition.inputs[first:], body.outputs, strict=True))
+    taken += first
+
+    def moved(value: Value) -> Value:
+        return Value(taken + value.id, value.spec)
+
+    def atom(each: Atom) -> Atom:
+        return atoms.get(each.id, moved(each)) if isinstance(each, Value) else each
+
+    equations = [
+        replace(equation, inputs=tuple(map(atom, equation.inputs)), outputs=tuple(map(moved, equation.outputs)))
+        for equation in condition.equations
+    ]
+    values = [*consts, *(variable.value for variable in body.inputs)]
+    inputs = tuple(Variable(f"x{number}", value) for number, value in enumerate(values))
+    outputs = (*body.outputs, *map(atom, condition.outputs))
+    return replace(body, inputs=inputs, equations=(*body.equations, *equations), outputs=outputs)
+
+
+def _values(graph: Graph) -> list[Value]:
+    inputs = [variable.value for variable in graph.variables]
+    return inputs + [value for equation in graph.equations for value in equation.outputs]
 
 
 def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
@@ -121,17 +156,12 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
     specs = [atom.spec for atom in equation.inputs[consts + count :]]
     body = _indexed(equation.regions[0], consts + count, specs, length, reverse)
     results = [atom.spec for atom in body.outputs]
-    shadows = _new(block, results)
-    turn = list(_region(block, number, body, [*fixed, *carry, *scanned, counter], body.outputs, shadows))
-    for value, shadow in zip(equation.outputs[count:], shadows[count:], strict=True):
-        size = value.spec.size // length
-        if size:
-            kernel = _stack(value, size, length, reverse)
-            width = kernel.workgroup[0]
-            cells = (counter, shadow, block.cell(value))
-            turn.append(block.assembly.launch(kernel, cells, (-(-size // width), 1, 1), (), equation.where))
-    turn += _turn(carry, shadows[:count], results[:count])
-    return [*steps, Loop((), -1, tuple(turn), length, counter)]
+    fresh = _new(block, results)
+    made = list(_region(block, number, body, [*fixed, *carry, *scanned, counter], body.outputs, fresh))
+    turn = Turn(block.assembly, made, carry, fresh[:count], results[:count], counter, length, reverse)
+    wholes = map(block.cell, equation.outputs[count:])
+    stacks = [Stack(*each) for each in zip(fresh[count:], wholes, results[count:], strict=True)]
+    return [*steps, Loop((), -1, turn.finish(stacks), length, counter)]
 
 
 def _indexed(region: Graph, first: int, specs: Sequence[ArraySpec], length: int, reverse: bool) -> Graph:
@@ -150,20 +180,6 @@ def _indexed(region: Graph, first: int, specs: Sequence[ArraySpec], length: int,
         equations.append(Equation("gather", (whole, place), params, (variable.value,)))
     inputs = (*region.inputs[:first], *wholes, Variable("turn", counter))
     return replace(region, inputs=inputs, equations=(*equations, *region.equations))
-
-
-def _stack(value: Value, size: int, length: int, reverse: bool) -> Kernel:
-    """A kernel that copies one turn's result to its place among all turns'."""
-    width = power_of_two(size, 64)
-    k = KernelBuilder("stack", workgroup=(width, 1, 1), threads=(size, 1, 1))
-    turn = k.buffer("turn", i32, "read", (1,))
-    source = k.buffer("in1", value.dtype, "read", (size,))
-    target = k.buffer("out2", value.dtype, "write", (length, size))
-    number = k.let(k.load(turn, (k.i(0),)), "turn_number")
-    i = k.index("thread", 0)
-    row = k.op("sub", k.i(length - 1), number) if reverse else number
-    k.store(target, (row, i), k.load(source, (i,)))
-    return k.finish()
 
 
 # --- primitives with kernels of their own -----------------------------------------------------------------------------
@@ -185,5 +201,6 @@ def _launches(block: Block, number: int, equation: Equation, rule: Launches) -> 
     for setup in plan.setups:
         bound = [cells[a] if a >= 0 else temporaries[-1 - a] for a in setup.arguments]
         numbers = block.numbers([number])
+        block.assembly.foreign.add(block.assembly.lowering.number(setup.kernel))
         steps.append(block.assembly.launch(setup.kernel, bound, setup.groups, numbers, equation.where))
     return steps

@@ -73,6 +73,8 @@ _FANOUT: Final = 2
 _EAGER: Final = 8
 # A power of two; some 2 µs.
 _TURNS_A_YIELD: Final = 64
+# A power of two: so many turns of a loop go by, of launches that need not be timed, between two looks at the clock.
+_TURNS_A_LOOK: Final = 16
 
 
 class Operation(IntEnum):
@@ -126,6 +128,7 @@ _NAMES: Final = {
     "fanout": _FANOUT,
     "eager": _EAGER,
     "yield_mask": _TURNS_A_YIELD - 1,
+    "turns_mask": _TURNS_A_LOOK - 1,
     "chunk_bits": CHUNK_BITS,
     "chunk_mask": (1 << CHUNK_BITS) - 1,
     "index_mask": (1 << INDEX_BITS) - 1,

@@ -230,10 +230,12 @@ turn:
   call void @set_turn(ptr %arguments, i64 %number.next)
   %again = icmp slt i64 %number.next, %grain
   %turned = select i1 %again, i64 %groups, i64 %beyond
+  %some = and i64 %number.next, $turns_mask
+  %due = icmp eq i64 %some, 0
   br label %move
 move:
   %target = phi i64 [ %groups, %decide ], [ %tested, %test ], [ %beyond, %start ], [ %turned, %turn ]
-  %back = icmp sle i64 %target, %index
+  %check.time = phi i1 [ false, %decide ], [ false, %test ], [ false, %start ], [ %due, %turn ]
   br label %next
 
 several:
@@ -285,7 +287,7 @@ check:
 next:
   %owned.after = phi i1 [ %owned, %one ], [ %owned, %call ], [ %owned.now, %check ], [ %owned, %move ]
   %index.next = phi i64 [ %beyond, %one ], [ %beyond, %call ], [ %beyond, %check ], [ %target, %move ]
-  %long = phi i1 [ false, %one ], [ %slow, %call ], [ true, %check ], [ %back, %move ]
+  %long = phi i1 [ false, %one ], [ %slow, %call ], [ true, %check ], [ %check.time, %move ]
   %more = icmp slt i64 %index.next, %count
   br i1 %more, label %time, label %done
 time:
