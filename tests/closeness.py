@@ -38,7 +38,9 @@ def near(graph: Graph, arrays: list[np.ndarray], actual: np.ndarray, expected: n
     # The sum of magnitudes, or the magnitude of a product, is what the equation gives for the magnitudes.
     positive = {f"a{n}": np.abs(array) if specs[n].dtype.is_float else array for n, array in enumerate(arrays)}
     magnitude = evaluate(graph, positive).output[output].astype(np.float64)
-    eps = 2.0 ** -FORMATS[dtype][0]
+    # What is summed in f32 is no better for an f64 result.
+    accumulator = equation.params.get("accumulate", dtype)
+    eps = 2.0 ** -min(FORMATS[dtype][0], FORMATS[accumulator][0])  # type: ignore[index]
     with np.errstate(all="ignore"):
         wide, exact = actual.astype(np.float64), expected.astype(np.float64)
         close = np.abs(wide - exact) <= terms * eps * magnitude + float(quantum(Fraction(0), dtype))

@@ -177,7 +177,9 @@ def _combined(equation: Equation, operands: list[Bound], value: Array) -> Bound:
     ]
     low, high, magnitude = _ENDPOINTS[equation.primitive](equation, calm)
     # float64 itself rounds the endpoints as often as a device may round the result.
-    eps = 2.0 ** -FORMATS[dtype][0] * (2 if dtype is f64 else 1)
+    accumulator = equation.params.get("accumulate", dtype)
+    precision = min(FORMATS[dtype][0], FORMATS[accumulator][0])  # type: ignore[index]
+    eps = 2.0**-precision * (2 if dtype is f64 else 1)
     slack = terms * eps * magnitude + quantum(np.zeros(()), dtype)
     points = ~any_of(equation, operands, lambda bound: ~bound.point)
     infinite = np.isinf(value.astype(np.float64)) & points & (low == high)

@@ -15,7 +15,7 @@ from poot.plan import cost
 from poot.plan.elements import Probe, probe
 from poot.plan.emitter import Emitter
 from poot.plan.groups import Group, Places, known_axes
-from poot.plan.indexing import ZERO, Affine, Axis, Indices, Space, axes_for, dense, expand, flatten, of_axis, whole
+from poot.plan.indexing import ZERO, Affine, Axis, Indices, Space, axes_for, dense, flatten, loops_of, of_axis, whole
 from poot.trace.graph import Equation, Literal, Value
 from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
 from poot.trace.primitives.contract import dimension_numbers, free_axes
@@ -290,7 +290,7 @@ def _read_along(
                 places = group.places.get(made.id, [])
                 if made.id in seen or (made.id not in group.depth and made not in group.outputs):
                     continue
-                if places is None or any(a in reduced for index in places for form in index for a in expand(form).axes):
+                if places is None or any(a in reduced for index in places for form in index for a in loops_of(form)):
                     return True
                 seen.add(made.id)
                 pending.append(made)

@@ -38,6 +38,45 @@ FOUND: dict[str, tuple[Any, str]] = {
 }
 """,
     ),
+    "an operand of a contraction at a quotient of the contracted axis": (
+        "exact",
+        """graph g {
+    input %0 x: f32[5,3]
+
+    %1: f32[15] = reshape %0 [shape=(15,)]
+    %2: f32[5] = slice %1 [limit=(5,), start=(0,), step=(1,)]
+    %3: f32[3] = dot_general %2 %0 [accumulate=f32, batch=((), ()), contract=((0,), (0,)), dtype=f32]
+
+    return (%3,)
+}
+""",
+    ),
+    "panels of an operand at a quotient of the batch axis": (
+        "exact",
+        """graph g {
+    input %0 x: f32[2,10]
+    input %1 y: f32[3,5,2]
+
+    %2: f32[2,9] = slice %0 [limit=(2, 9), start=(0, 0), step=(1, 1)]
+    %3: f32[3,2,3] = reshape %2 [shape=(3, 2, 3)]
+    %4: f32[3,5,3] = dot_general %1 %3 [accumulate=f32, batch=((0,), (0,)), contract=((2,), (1,)), dtype=f32]
+
+    return (%4,)
+}
+""",
+    ),
+    "a contraction that sums in f32 for an f64 result": (
+        "float",
+        """graph g {
+    input %0 x: f16[5,3]
+
+    %1: f64[5] = dot_general %0 %0 [accumulate=f32, batch=((0,), (0,)), contract=((1,), (1,)), dtype=f64]
+    %2: f64[5] = expm1 %1
+
+    return (%2,)
+}
+""",
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from poot.dtypes import DType
 from poot.kernel.ir import Expr, Var
 from poot.plan.elements import Elements
 from poot.plan.groups import Group
-from poot.plan.indexing import Affine, Axis, Indices, expand, flatten
+from poot.plan.indexing import Affine, Axis, Indices, expand, flatten, loops_of
 from poot.plan.joins import Setting, probes
 from poot.plan.schedules.common import Context, Loop, accesses, collapse, extent, pinned, stored
 from poot.trace.graph import Atom, Equation, Value
@@ -132,7 +132,7 @@ def _cost(shape: Shape) -> float:
 def panel_batch(shape: Shape) -> tuple[Axis, ...]:
     """The batch axes that the lane operand goes along; others share panels."""
     form = shape.lanes.form
-    return shape.batch if form is None else tuple(axis for axis in shape.batch if form.coefficient(axis))
+    return shape.batch if form is None else tuple(axis for axis in shape.batch if axis in set(loops_of(form)))
 
 
 def _leaves(index: Indices) -> tuple[Axis, ...]:

@@ -12,7 +12,7 @@ from math import prod
 from poot.dtypes import ArraySpec
 from poot.kernel.ir import Expr, Var
 from poot.plan.elements import Elements
-from poot.plan.indexing import Affine, Axis, expand, flatten, of_axis, whole
+from poot.plan.indexing import Affine, Axis, flatten, loops_of, of_axis, whole
 from poot.plan.schedules.common import (
     GroupPlan,
     Setup,
@@ -180,7 +180,7 @@ def _ahead(elements: Elements, shape: Shape) -> None:
         places = group.places.get(value.id)
         if places and value.id not in group.conditional:
             for index in places:
-                if not any(axis in rows for form in index for axis in expand(form).axes):
+                if not any(axis in rows for form in index for axis in loops_of(form)):
                     elements.read(value, index)
 
 
