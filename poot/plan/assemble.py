@@ -38,6 +38,7 @@ class Assembly:
     constants: Constants = field(default_factory=Constants)
     #: The numbers of kernels that the planner did not make: nothing is known of their stores.
     foreign: set[int] = field(default_factory=set[int])
+    streaming: bool = True
 
     def launch(
         self,
@@ -81,7 +82,9 @@ class Block:
 
     def run(self, outputs: Sequence[Atom], targets: Sequence[int]) -> tuple[Step, ...]:
         """The steps that leave each output in its target cell."""
-        self.fusion = fuse(self.graph, self.assembly.target, self.assembly.lowering.space)
+        self.fusion = fuse(
+            self.graph, self.assembly.target, self.assembly.lowering.space, streaming=self.assembly.streaming
+        )
         self.plans = [EquationPlan("dead") for _ in self.graph.equations]
         claimed = self._claim(outputs, targets)
         for group in self.fusion.groups:

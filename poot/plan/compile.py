@@ -37,7 +37,7 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
         planned, record = each.run(planned, target, options)
         records.append(record)
     require_supported(planned, target)
-    assembly = Assembly(target, Lowering(target, options.limits))
+    assembly = Assembly(target, Lowering(target, options.limits), streaming=options.numerics == "fused")
     block = Block(assembly, planned, {})
     roles: Sequence[Role] = ("constant", "input", "state")
     for role, variables in zip(roles, (planned.constants, planned.inputs, planned.states), strict=True):

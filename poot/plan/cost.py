@@ -47,7 +47,9 @@ class Costs:
     `lanes`: threads of a pointwise work-group.  `row_lanes`: threads that share a row.  `launch`: what starting a
     kernel costs.  `group_weight`: the most operations an element of one kernel may take.  `group_equations`: the most
     equations of one kernel.  `row_cache`: bytes of a row's values that a work-group may keep.  `parallel`: work-groups
-    that keep the device busy.  `tile_rows`, `tile_lanes`: the register tile of a contraction.
+    that keep the device busy.  `tile_rows`, `tile_lanes`: the register tile of a contraction.  `stream_rows`,
+    `stream_keys`: the fewest queries and keys of attention that is streamed; `stream_lanes`: its queries a work-group,
+    `stream_block`: its keys at a time, `stream_tile`: sums that one query keeps in registers.
     """
 
     lanes: int
@@ -59,14 +61,19 @@ class Costs:
     parallel: int
     tile_rows: int
     tile_lanes: int
+    stream_rows: int
+    stream_keys: int
+    stream_lanes: int
+    stream_block: int
+    stream_tile: int
 
     def width(self, dtype: DType) -> int:
         """Threads of a pointwise work-group for elements of a dtype."""
         return self.lanes // 2 if dtype.bits > 32 else self.lanes
 
 
-_CPU = Costs(64, 64, 1 << 17, 4096, 512, 1 << 19, 8, 4, 64)
-_GPU = Costs(256, 256, 1 << 22, 4096, 512, 1 << 14, 512, 8, 64)
+_CPU = Costs(64, 64, 1 << 17, 4096, 512, 1 << 19, 8, 4, 64, 8, 128, 32, 64, 8)
+_GPU = Costs(256, 256, 1 << 22, 4096, 512, 1 << 14, 512, 8, 64, 8, 128, 64, 32, 8)
 _BY_BACKEND = {"cpu": _CPU, "interpret": _CPU}
 
 

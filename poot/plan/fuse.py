@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from poot.plan import cost
+from poot.plan.attention import Streams
 from poot.plan.elements import Probe
 from poot.plan.groups import Group, GroupKind
 from poot.plan.indexing import Indices, Space, axes_for, flatten, whole
@@ -41,11 +42,16 @@ class Fusion:
     declined: dict[int, str]
 
 
-def fuse(graph: Graph, target: Target, space: Space | None = None) -> Fusion:
-    """Group the equations of a graph whose passes have run (no Inline rules are left)."""
+def fuse(graph: Graph, target: Target, space: Space | None = None, *, streaming: bool = True) -> Fusion:
+    """Group the equations of a graph whose passes have run (no Inline rules are left).
+
+    `streaming` lets attention be one kernel, which takes the terms of its sums in another order.
+    """
     buffers = target.limit("buffers") - 1  # one is the fault record's
     makers = {value.id: equation for equation in graph.equations for value in equation.outputs}
     sweep = Sweep(graph, Setting(space or Space(), cost.costs(target), buffers, makers))
+    if streaming:
+        sweep.streams = Streams(graph, sweep.setting, sweep.consumers, sweep.needed, sweep.homes, sweep.declined)
     for number in reversed(range(len(graph.equations))):
         sweep.place(number)
     merge_groups(sweep)
@@ -71,6 +77,7 @@ class Sweep:
 
     graph: Graph
     setting: Setting
+    streams: Streams | None = None
     groups: list[Group] = field(default_factory=list[Group])
     aliases: dict[int, Value] = field(default_factory=dict[int, Value])
     declined: dict[int, str] = field(default_factory=dict[int, str])
@@ -95,7 +102,7 @@ class Sweep:
     def place(self, number: int) -> None:
         equation = self.graph.equations[number]
         rule = lookup(equation.primitive).lower
-        if not equation.regions and not any(value.spec.size for value in equation.outputs):
+        if self.homes[number] or (not equation.regions and not any(value.spec.size for value in equation.outputs)):
             return
         if isinstance(rule, (HostControl, Launches)) or equation.effects - {"fault"}:
             self._single(number, equation)
@@ -107,6 +114,8 @@ class Sweep:
                 self._place_view(number, equation, shape)
                 return
         self._place(number, equation)
+        if self.streams is not None and isinstance(rule, Contraction):
+            self.streams.take(number)
 
     @staticmethod
     def _ids(atoms: Iterable[Atom]) -> Iterator[int]:
@@ -178,6 +187,7 @@ class Sweep:
         """Compute a cheap MAP of one operand in every group that reads it, rather than store it."""
         operands = set(self._ids(equation.inputs))
         light = cost.weight(equation.primitive) == 1 and len(operands) == 1 and len(hosts) <= _SIBLINGS
+        light = light or all(group.scores(equation.outputs[0]) for group in hosts)
         if not light or not isinstance(lookup(equation.primitive).lower, Elementwise):
             return False
         joined = [group for group in hosts if not self._join(group, number, equation)]

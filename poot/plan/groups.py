@@ -3,19 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
 
 from poot.plan.indexing import Affine, Axis, Indices, Quotient, dense, expand, flatten, loops_of
-from poot.trace.graph import Equation, Value
+from poot.trace.graph import Atom, Equation, Value
 
-GroupKind = Literal["map", "reduce", "contract", "single"]
+GroupKind = Literal["map", "reduce", "contract", "attention", "single"]
 
 #: Where a value is read inside a group; None: at indices that are not known, or too many.
 Places = list[Indices] | None
 
 _MOST_PLACES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """exp(score - shifts), and the row values that it is multiplied with or divided by, in this order."""
+
+    shifts: tuple[tuple[Atom, Indices], ...]
+    factors: tuple[tuple[str, Atom, Indices], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What makes a group streaming attention: sums of values, weighted by powers of scores.
+
+    `products` is the equation that contracts queries and keys, its operand number `query` the queries; `score` the
+    value that powers are taken of; `value` the operand number of the values in the last contraction.  `maxima` and
+    `sums` are the reductions along the keys, `weights` the power that the values are weighted by.  Axes: `keys` run
+    through the keys, `inner` along the contraction of queries and keys, `columns` through the values' own axes.
+    """
+
+    products: int
+    query: int
+    score: Value
+    value: int
+    maxima: tuple[int, ...]
+    sums: tuple[tuple[int, Power], ...]
+    weights: Power
+    keys: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+
+    def uses(self, axes: Sequence[Axis], index: Indices) -> bool:
+        """Whether an index moves along one of some axes."""
+        leaves = {leaf for axis in axes for leaf in axis.leaves()}
+        return any(axis in leaves for form in index for axis in loops_of(form))
+
+    def is_score(self, index: Indices) -> bool:
+        """Whether an element is read once for each pair of query and key."""
+        return self.uses(self.keys, index) and not self.uses((*self.inner, *self.columns), index)
+
+    def visits(self, rows: int, index: Indices) -> int:
+        """How often an element is evaluated; `rows` counts queries and columns."""
+        columns = prod(axis.extent for axis in self.columns)
+        total = rows // columns
+        levels = [axes for axes in (self.keys, self.inner, self.columns) if self.uses(axes, index)]
+        for axes in levels or [self.columns]:
+            total *= prod(axis.extent for axis in axes)
+        return total
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +98,7 @@ class Group:
     faults: bool = False
     reductions: list[int] = field(default_factory=list[int])
     contraction: int = -1
+    attention: Attention | None = None
 
     @property
     def bindings(self) -> int:
@@ -74,8 +123,25 @@ class Group:
         reduced = set(self.reduced_leaves())
         return any(axis in reduced for form in index for axis in loops_of(form))
 
+    def operand_at(self, places: Places) -> bool:
+        """Whether a value read at some places is an operand of a contraction, each of its elements read many times."""
+        if self.contraction < 0 or places is None:
+            return self.contraction >= 0
+        streamed = self.attention
+        if streamed is None:
+            return any(map(self.uses_reduced, places))
+        ends = (*streamed.inner, *streamed.columns)
+        return any(streamed.uses(streamed.keys, index) and streamed.uses(ends, index) for index in places)
+
+    def scores(self, value: Value) -> bool:
+        """Whether a value is read once for each pair of query and key of attention."""
+        places = self.places.get(value.id)
+        return self.attention is not None and bool(places) and all(map(self.attention.is_score, places or ()))
+
     def visits(self, index: Indices) -> int:
         """How often an element at this index is evaluated."""
+        if self.attention is not None:
+            return self.attention.visits(self.rows, index)
         if not self.reduced or not self.uses_reduced(index):
             return self.rows
         return self.rows * self.length
@@ -112,6 +178,24 @@ class Group:
         self.members[number] = equation
         for output in equation.outputs:
             self.reads.pop(output.id, None)
+
+
+def copy(group: Group) -> Group:
+    """A group that grows apart from this one."""
+    return replace(
+        group,
+        members=dict(group.members),
+        outputs=dict(group.outputs),
+        places={identity: None if known is None else list(known) for identity, known in group.places.items()},
+        reads=dict(group.reads),
+        checked=set(group.checked),
+        conditional=set(group.conditional),
+        imperative=set(group.imperative),
+        operands=dict(group.operands),
+        pinned=list(group.pinned),
+        depth=dict(group.depth),
+        reductions=list(group.reductions),
+    )
 
 
 def merge(known: Sequence[Indices], more: Iterable[Indices]) -> Places:

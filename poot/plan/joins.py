@@ -64,7 +64,7 @@ def probes(setting: Setting, equation: Equation, rule: Pull, places: Iterable[In
     return found
 
 
-def _readings(
+def readings_of(
     setting: Setting, group: Group, equation: Equation, places: Sequence[Indices]
 ) -> tuple[list[Reading], list[Probe]]:
     """The operands of a MAP or Pull, read for results at some places."""
@@ -88,7 +88,7 @@ def _readings(
 # --- what every join asks --------------------------------------------------------------------------------------------
 
 
-def _room(setting: Setting, group: Group, equation: Equation, readings: Sequence[Reading], output: bool) -> str:
+def room(setting: Setting, group: Group, equation: Equation, readings: Sequence[Reading], output: bool) -> str:
     """Whether the group has room for an equation's operands and work."""
     reads = set(group.reads) - {value.id for value in equation.outputs}
     reads.update(reading.value.id for reading in readings)
@@ -107,14 +107,10 @@ def _room(setting: Setting, group: Group, equation: Equation, readings: Sequence
     return ""
 
 
-def _commit(
-    group: Group,
-    number: int,
-    equation: Equation,
-    readings: Sequence[Reading],
-    deeper: int,
-    index: Indices | None,
+def commit(
+    group: Group, number: int, equation: Equation, readings: Sequence[Reading], deeper: int, index: Indices | None
 ) -> None:
+    """Make an equation a member; its operands lie `deeper` by so many rules, its results are stored at `index`."""
     depth = max(group.depth.get(value.id, 0) for value in equation.outputs) + deeper
     conditional = any(value.id in group.conditional for value in equation.outputs)
     group.take(number, equation)
@@ -136,6 +132,8 @@ def _commit(
 def _recomputed(setting: Setting, group: Group, equation: Equation, places: Places) -> str:
     """Whether computing the result wherever it is read is dearer than storing it."""
     value = equation.outputs[0]
+    if group.scores(value):
+        return ""  # little beside the products that a score takes, and no matrix of scores is stored
     if places is None:
         return "it is read at indices that are not known" if cost.weight(equation.primitive) > 2 else ""
     size = value.spec.size
@@ -186,12 +184,12 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
         values = [atom for atom in equation.inputs if isinstance(atom, Value)]
         readings, found = [Reading(atom, None if atom.shape else [()]) for atom in values], list[Probe]()
     else:
-        readings, found = _readings(setting, group, equation, places)
+        readings, found = readings_of(setting, group, equation, places)
     view = bool(found) and all(result.view or result.constant for result in found)
-    if group.contraction >= 0 and not view and (places is None or any(map(group.uses_reduced, places))):
+    if not view and group.operand_at(places):
         return "only views are folded into the operands of a contraction"
     deeper = int(isinstance(rule, Pull))
-    reason = _room(setting, group, equation, readings, output)
+    reason = room(setting, group, equation, readings, output)
     reason = reason or ("" if view else _recomputed(setting, group, equation, places))
     if not reason and group.depth.get(value.id, 0) + deeper > _DEPTH:
         reason = "the rules would nest too deeply"
@@ -201,7 +199,7 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
         group.imperative.add(value.id)
     if places is not None and not all(result.view for result in found):
         group.pinned += places
-    _commit(group, number, equation, readings, deeper, places[0] if output and places is not None else None)
+    commit(group, number, equation, readings, deeper, places[0] if output and places is not None else None)
     return ""
 
 
@@ -266,16 +264,16 @@ def join_reduction(
         reduced = {leaf for form in shape.reduced for axis in form.axes for leaf in axis.leaves()}
         if _read_along(group, value, consumers, reduced):
             return "its few rows are long, and it is read again along them"
-    index = _operand_index(operand, axes, places[0], shape.reduced)
+    index = operand_index(operand, axes, places[0], shape.reduced)
     readings = [Reading(operand, [index])]
-    reason = _room(setting, group, equation, readings, output)
+    reason = room(setting, group, equation, readings, output)
     if reason:
         return reason
     group.kind, group.parallel = "reduce", shape.parallel
     group.reduced, group.reduced_shape = shape.reduced, extents
     group.reductions.append(number)
     group.operands[number] = (index,)
-    _commit(group, number, equation, readings, 1, places[0] if output else None)
+    commit(group, number, equation, readings, 1, places[0] if output else None)
     return ""
 
 
@@ -311,7 +309,7 @@ def _match_rows(setting: Setting, group: Group, rows: Sequence[Axis], extents: S
             return "its rows are not those of the kernel's other reductions"
         if [e for e in extents if e != 1] != [e for e in group.reduced_shape if e != 1]:
             return "it reduces other axes than the kernel's other reductions"
-        return _Rows(group.parallel, _spread(group.reduced, group.reduced_shape, extents))
+        return _Rows(group.parallel, spread(group.reduced, group.reduced_shape, extents))
     rest = [leaf for leaf in leaves if leaf not in rows]
     if not rest:
         return _Rows(leaves, whole(axes_for("k", extents)))
@@ -328,13 +326,13 @@ def _match_rows(setting: Setting, group: Group, rows: Sequence[Axis], extents: S
     return _Rows(tuple(leaf for leaf in leaves if leaf in rows), tuple(forms))
 
 
-def _spread(forms: Indices, shape: Sequence[int], extents: Sequence[int]) -> Indices:
+def spread(forms: Indices, shape: Sequence[int], extents: Sequence[int]) -> Indices:
     """Forms for `extents`, which equal `shape` but for axes of extent 1."""
     moving = iter([form for form, extent in zip(forms, shape, strict=True) if extent != 1])
     return tuple(ZERO if extent == 1 else next(moving) for extent in extents)
 
 
-def _operand_index(operand: Value, axes: Sequence[int], rows: Indices, reduced: Indices) -> Indices:
+def operand_index(operand: Value, axes: Sequence[int], rows: Indices, reduced: Indices) -> Indices:
     """The index of a reduction's operand, from that of its result and the reduced axes."""
     kept, along = iter(rows), iter(reduced)
     return tuple(next(along) if axis in axes else next(kept) for axis in range(len(operand.shape)))
@@ -357,27 +355,32 @@ def join_contraction(setting: Setting, group: Group, number: int, equation: Equa
     left, right = equation.inputs
     if isinstance(left, Literal) or isinstance(right, Literal):
         return "it contracts a literal"
-    left_contract, right_contract, left_batch, right_batch = dimension_numbers(equation.params)
-    extents = tuple(left.shape[axis] for axis in left_contract)
+    extents = tuple(left.shape[axis] for axis in dimension_numbers(equation.params)[0])
     axes = axes_for("k", extents)
-    batch, free = places[0][: len(left_batch)], places[0][len(left_batch) :]
-    left_free = free_axes(len(left.shape), left_contract, left_batch)
-    right_free = free_axes(len(right.shape), right_contract, right_batch)
-    readings = [
-        Reading(left, [_side(left, left_contract, left_batch, left_free, whole(axes), batch, free)]),
-        Reading(
-            right,
-            [_side(right, right_contract, right_batch, right_free, whole(axes), batch, free[len(left_free) :])],
-        ),
-    ]
-    reason = _room(setting, group, equation, readings, output)
+    readings = contraction_readings(equation, places[0], axes)
+    reason = room(setting, group, equation, readings, output)
     if reason:
         return reason
     group.kind, group.contraction = "contract", number
     group.operands[number] = tuple(index for reading in readings for index in reading.places or ())
     group.reduced, group.reduced_shape = tuple(map(of_axis, axes)), extents
-    _commit(group, number, equation, readings, 1, places[0] if output else None)
+    commit(group, number, equation, readings, 1, places[0] if output else None)
     return ""
+
+
+def contraction_readings(equation: Equation, place: Indices, axes: Sequence[Axis]) -> list[Reading]:
+    """Where a contraction of two values reads them, for the result at a place, with axes that run along K."""
+    left, right = equation.inputs
+    assert isinstance(left, Value) and isinstance(right, Value)
+    left_contract, right_contract, left_batch, right_batch = dimension_numbers(equation.params)
+    batch, free = place[: len(left_batch)], place[len(left_batch) :]
+    left_free = free_axes(len(left.shape), left_contract, left_batch)
+    right_free = free_axes(len(right.shape), right_contract, right_batch)
+    after = free[len(left_free) :]
+    return [
+        Reading(left, [_side(left, left_contract, left_batch, left_free, whole(axes), batch, free)]),
+        Reading(right, [_side(right, right_contract, right_batch, right_free, whole(axes), batch, after)]),
+    ]
 
 
 def _side(

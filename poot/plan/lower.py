@@ -10,6 +10,7 @@ from poot.plan import cost
 from poot.plan.groups import Group
 from poot.plan.indexing import Space
 from poot.plan.limits import CompileLimits
+from poot.plan.schedules.attention import lower_attention
 from poot.plan.schedules.common import Context, GroupPlan, Setup
 from poot.plan.schedules.contract import lower_contraction
 from poot.plan.schedules.pointwise import lower_pointwise
@@ -24,6 +25,7 @@ _SCHEDULES: dict[str, Callable[[Context, Group], GroupPlan]] = {
     "map": lower_pointwise,
     "reduce": lower_rows,
     "contract": lower_contraction,
+    "attention": lower_attention,
 }
 
 

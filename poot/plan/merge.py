@@ -7,10 +7,9 @@ follow from how both read the shared value; what a join refuses leaves both grou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Protocol
 
-from poot.plan.groups import Group
+from poot.plan.groups import Group, copy
 from poot.plan.indexing import Affine, Axis, Indices, combine, expand, of_axis
 from poot.plan.joins import Setting, join
 from poot.trace.graph import Equation, Value
@@ -74,7 +73,7 @@ def _merge(sweep: Groups, host: Group, guest: Group) -> Group | None:
     axes = _correspondence(host, guest)
     if axes is None or sweep.reaches(host, guest) or sweep.reaches(guest, host):
         return None
-    together = _copy(host)
+    together = copy(host)
     for value, index in guest.outputs.items():
         if value.id in together.places:
             return None
@@ -89,23 +88,6 @@ def _merge(sweep: Groups, host: Group, guest: Group) -> Group | None:
         if len(equation.outputs) > 1 or join(sweep.setting, together, number, equation, sweep.uses, output=stored):
             return None
     return together
-
-
-def _copy(group: Group) -> Group:
-    return replace(
-        group,
-        members=dict(group.members),
-        outputs=dict(group.outputs),
-        places={identity: None if known is None else list(known) for identity, known in group.places.items()},
-        reads=dict(group.reads),
-        checked=set(group.checked),
-        conditional=set(group.conditional),
-        imperative=set(group.imperative),
-        operands=dict(group.operands),
-        pinned=list(group.pinned),
-        depth=dict(group.depth),
-        reductions=list(group.reductions),
-    )
 
 
 def _correspondence(host: Group, guest: Group) -> dict[Axis, Affine] | None:

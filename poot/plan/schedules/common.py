@@ -65,6 +65,8 @@ class Context:
 
 def kernel_name(group: Group) -> str:
     """A name made of the group's primitives, the same for equal groups."""
+    if group.kind == "attention":
+        return "attention"
     names: dict[str, None] = {}
     for number in sorted(group.members):
         primitive = group.members[number].primitive

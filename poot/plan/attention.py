@@ -1,0 +1,398 @@
+"""Attention: the fusion rule by which softmax(scores) @ v becomes one streaming kernel.
+
+A contraction whose operand is a softmax of scores, which another contraction made, takes all that lies between the two
+into its kernel.  It is found by what is computed, not by who wrote it:
+
+    scores  = any MAPs of q kᵀ: scale, soft cap, masks of any kind
+    power   = exp(scores - shifts)                shifts: row values, such as the maximum along the keys
+    weights = power, times or over row values     such as the sum of powers along the keys
+    result  = weights @ v
+
+Row values have one element a query.  They may be any expression of the maximum of the scores, of sums of powers and of
+whatever else there is (sinks, guards of rows that are masked altogether, logarithms of sums): the kernel computes
+maximum and sums first, as it goes along the keys, and the expressions from those (Milakov and Gimelshein,
+arXiv:1805.02867; Rabe and Staats, arXiv:2112.05682).  So no matrix of scores is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from math import prod
+
+from poot.plan.elements import probe
+from poot.plan.emitter import Emitter
+from poot.plan.groups import Attention, Group, Power, copy
+from poot.plan.indexing import Axis, Indices, axes_for, loops_of, of_axis
+from poot.plan.joins import (
+    Reading,
+    Setting,
+    commit,
+    contraction_readings,
+    operand_index,
+    readings_of,
+    reduced_axes,
+    room,
+    spread,
+)
+from poot.trace.graph import Atom, Equation, Graph, Value
+from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
+from poot.trace.primitives.contract import dimension_numbers
+
+#: Equations looked at above the weights.
+_LOOK_BACK = 200
+#: Contractions among them that are tried as the one that makes the scores.
+_TRIED = 3
+#: The longest rows of queries and values that a thread keeps.
+_WIDEST = 512
+
+
+@dataclass(slots=True)
+class Streams:
+    """Finds attention in a sweep over a graph's equations; `numbers` gives the equation that makes each value."""
+
+    graph: Graph
+    setting: Setting
+    consumers: dict[int, list[int]]
+    needed: set[int]
+    homes: list[list[Group]]
+    declined: dict[int, str]
+    numbers: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        equations = enumerate(self.graph.equations)
+        self.numbers = {value.id: number for number, equation in equations for value in equation.outputs}
+
+    def maker(self, atom: Atom) -> Equation | None:
+        """The equation that makes a value."""
+        number = self.numbers.get(atom.id) if isinstance(atom, Value) else None
+        return None if number is None else self.graph.equations[number]
+
+    def take(self, number: int) -> None:
+        """Let the group of a contraction that ends attention, which has just been placed, take all of it."""
+        for group in self.homes[number]:
+            if group.contraction != number:
+                continue
+            streamed = self._stream(group, number)
+            if isinstance(streamed, str):
+                self.declined.update({number: f"no attention is streamed: {streamed}"} if streamed else {})
+                continue
+            for member in streamed.members.keys() - group.members.keys():
+                self.homes[member].append(group)
+            for each in fields(group):
+                setattr(group, each.name, getattr(streamed, each.name))
+
+    def _stream(self, group: Group, number: int) -> Group | str:
+        """The group with the attention that ends in a contraction, or why it has none ("": nothing looks like it)."""
+        inputs = group.members[number].inputs
+        reason = ""
+        for operand, weights in enumerate(inputs):
+            candidates = _candidates(self, weights)
+            if not candidates or not all(isinstance(atom, Value) for atom in inputs):
+                continue
+            for products in candidates[:_TRIED]:
+                found = _Match(self, group, number, operand, products).run()
+                if isinstance(found, Group):
+                    return found
+                reason = reason or found
+        return reason
+
+
+def _candidates(scene: Streams, weights: Atom) -> list[int]:
+    """The contractions above weights that are powers and have been summed or are divided by sums, last one first."""
+    found: list[int] = []
+    powers = sums = False
+    pending = [weights]
+    seen: set[int] = set()
+    while pending and len(seen) < _LOOK_BACK:
+        atom = pending.pop(0)
+        equation = scene.maker(atom)
+        if equation is None or not isinstance(atom, Value) or atom.id in seen:
+            continue
+        seen.add(atom.id)
+        rule = lookup(equation.primitive).lower
+        powers |= equation.primitive == "exp"
+        sums |= equation.primitive == "reduce_sum"
+        if isinstance(rule, Contraction):
+            found.append(scene.numbers[atom.id])
+        elif isinstance(rule, (Elementwise, Reduction)) or (isinstance(rule, Pull) and rule.movement):
+            pending += equation.inputs
+    return sorted(set(found), reverse=True) if powers and sums else []
+
+
+class _Match:
+    """One try: operand `side` of contraction `number` as weights, `products` as what makes the scores."""
+
+    def __init__(self, scene: Streams, group: Group, number: int, side: int, products: int) -> None:
+        self.scene = scene
+        self.group = copy(group)
+        self.number = number
+        self.side = side
+        self.products = products
+        self.keys = tuple(axis for form in group.reduced for axis in form.axes)
+        self.inner: tuple[Axis, ...] = ()
+        self.powers: dict[int, tuple[Value, Power]] = {}
+        self.scored: set[int] = set()
+
+    def run(self) -> Group | str:
+        equations = self.scene.graph.equations
+        weights = equations[self.number].inputs[self.side]
+        spine = self._spine(weights)
+        for number in sorted(spine, reverse=True):
+            reason = self._take(number, equations[number])
+            if reason:
+                return reason
+        for number in spine:
+            for value in equations[number].outputs:
+                readers = self.scene.consumers.get(value.id, ())
+                if value.id in self.scene.needed or any(reader not in self.group.members for reader in readers):
+                    return "its scores or weights are read elsewhere"
+        return self._finish(weights, spine)
+
+    def _spine(self, weights: Atom) -> set[int]:
+        """The equations from the scores' contraction to the weights."""
+        scene = self.scene
+        above: set[int] = set()
+        pending = [weights]
+        while pending:
+            atom = pending.pop()
+            number = scene.numbers.get(atom.id, -1) if isinstance(atom, Value) else -1
+            if number < self.products or number in above:
+                continue
+            above.add(number)
+            if number != self.products:
+                pending += scene.graph.equations[number].inputs
+        spine = {self.products}
+        for number in sorted(above):
+            inputs = scene.graph.equations[number].inputs
+            if any(isinstance(atom, Value) and scene.numbers.get(atom.id) in spine for atom in inputs):
+                spine.add(number)
+        return spine
+
+    # --- members ---
+
+    def _take(self, number: int, equation: Equation) -> str:
+        """Make an equation a member, at the one place where the group reads it."""
+        group, setting = self.group, self.scene.setting
+        rule = lookup(equation.primitive).lower
+        places = group.places.get(equation.outputs[0].id)
+        if len(equation.outputs) != 1 or equation.effects or not places or len(places) != 1:
+            return "its scores are read at several places"
+        (place,) = places
+        if isinstance(rule, Contraction):
+            readings = self._products(equation, place) if number == self.products else "its scores are contracted"
+        elif isinstance(rule, Reduction):
+            readings = self._reduction(number, equation, place)
+        elif isinstance(rule, (Elementwise, Pull)):
+            readings, found = readings_of(setting, group, equation, places)
+            if any(result.imperative for result in found):
+                group.imperative.add(equation.outputs[0].id)
+            if not all(result.view for result in found):
+                group.pinned += places
+        else:
+            readings = f"{equation.primitive} is part of its scores"
+        if isinstance(readings, str):
+            return readings
+        reason = room(setting, group, equation, readings, False)
+        if not reason:
+            commit(group, number, equation, readings, int(not isinstance(rule, Elementwise)), None)
+        return reason
+
+    def _reduction(self, number: int, equation: Equation, place: Indices) -> list[Reading] | str:
+        (operand,) = equation.inputs
+        if equation.primitive not in ("reduce_max", "reduce_sum") or not isinstance(operand, Value):
+            return f"{equation.primitive} is part of its softmax"
+        axes = reduced_axes(equation)
+        extents = [operand.shape[axis] for axis in axes if operand.shape[axis] != 1]
+        if extents != [axis.extent for axis in self.keys] or self._varies(place):
+            return "its softmax is not along the axes that are contracted"
+        along = tuple(map(of_axis, self.keys))
+        index = operand_index(operand, axes, place, spread(along, extents, [operand.shape[axis] for axis in axes]))
+        self.group.operands[number] = (index,)
+        return [Reading(operand, [index])]
+
+    def _products(self, equation: Equation, place: Indices) -> list[Reading] | str:
+        left, right = equation.inputs
+        if not isinstance(left, Value) or not isinstance(right, Value):
+            return "it contracts a literal"
+        axes = axes_for("k", [left.shape[axis] for axis in dimension_numbers(equation.params)[0]])
+        self.inner = tuple(axis for axis in axes if axis.extent != 1)
+        self.group.reduced = (*self.group.reduced, *map(of_axis, axes))
+        self.group.reduced_shape = (*self.group.reduced_shape, *(axis.extent for axis in axes))
+        readings = contraction_readings(equation, place, axes)
+        self.group.operands[self.products] = tuple(index for reading in readings for index in reading.places or ())
+        return readings
+
+    # --- places ---
+
+    def _place(self, atom: Atom) -> Indices:
+        places = self.group.places.get(atom.id) if isinstance(atom, Value) else None
+        return places[0] if places else ()
+
+    def _varies(self, index: Indices, axes: Sequence[Axis] | None = None) -> bool:
+        wanted = {leaf for axis in (self.keys if axes is None else axes) for leaf in axis.leaves()}
+        return any(axis in wanted for axis in _axes(index))
+
+    def _settled(self, atom: Atom, index: Indices) -> tuple[Atom, Indices]:
+        """A value through the views that made it, as far as its index moves along the keys."""
+        while isinstance(atom, Value) and self._varies(index):
+            equation = self.scene.maker(atom)
+            rule = None if equation is None else lookup(equation.primitive).lower
+            if equation is None or not isinstance(rule, Pull) or not rule.movement or len(equation.outputs) != 1:
+                break
+            found = probe(Emitter("probe", self.scene.setting.space, probing=True), equation, rule, index)
+            if not found.view:
+                break
+            atom, index = equation.inputs[found.reads[0].operand], found.reads[0].index
+        return atom, index
+
+    # --- what it computes ---
+
+    def _above(self, atom: Atom) -> Equation | None:
+        """The member that makes a value, casts and movement left out."""
+        while True:
+            number = self.scene.numbers.get(atom.id, -1) if isinstance(atom, Value) else -1
+            equation = self.group.members.get(number)
+            if equation is None:
+                return None
+            rule = lookup(equation.primitive).lower
+            if equation.primitive != "cast" and not (isinstance(rule, Pull) and rule.movement):
+                return equation
+            self.scored.add(number)
+            (atom,) = equation.inputs
+
+    def _split(self, equation: Equation) -> tuple[Atom, Atom, Indices] | None:
+        """A MAP of two operands as the one that varies along the keys, and a row value with where it is read."""
+        left, right = equation.inputs
+        place = self._place(equation.outputs[0])
+        ours, theirs = (self._settled(atom, place if atom.shape else ()) for atom in (left, right))
+        if self._varies(ours[1]) and not self._varies(theirs[1]):
+            return (left, *theirs)
+        if equation.primitive == "mul" and self._varies(theirs[1]) and not self._varies(ours[1]):
+            return (right, *ours)
+        return None
+
+    def _power(self, atom: Atom) -> tuple[Value, Power] | str:
+        """A value as a power times or over row values, and the score that the power is of."""
+        factors: list[tuple[str, Atom, Indices]] = []
+        equation = self._above(atom)
+        while equation is not None and equation.primitive in ("mul", "div"):
+            halves = self._split(equation)
+            if halves is None:
+                break
+            factors.append((equation.primitive, *halves[1:]))
+            self._note(equation)
+            equation = self._above(halves[0])
+        if equation is None or equation.primitive != "exp":
+            return "its weights are no softmax of scores"
+        self._note(equation)
+        shifts: list[tuple[Atom, Indices]] = []
+        (atom,) = equation.inputs
+        while True:
+            equation = self._above(atom)
+            halves = self._split(equation) if equation is not None and equation.primitive == "sub" else None
+            if equation is None or halves is None or not self._of_scores(halves[1]):
+                break
+            shifts.append(halves[1:])
+            self._note(equation)
+            atom = halves[0]
+        if equation is None:
+            return "its weights are no softmax of scores"
+        return equation.outputs[0], Power(tuple(shifts), tuple(reversed(factors)))
+
+    def _of_scores(self, atom: Atom) -> bool:
+        return isinstance(atom, Value) and self.scene.numbers.get(atom.id) in self.group.members
+
+    def _note(self, equation: Equation) -> None:
+        """Note that an equation is part of a power or of weights rather than of the scores."""
+        self.scored.add(self.scene.numbers[equation.outputs[0].id])
+
+    def _finish(self, weights: Atom, spine: set[int]) -> Group | str:
+        group = self.group
+        reductions: dict[int, Equation] = {}
+        for number in sorted(spine):
+            if isinstance(lookup(group.members[number].primitive).lower, Reduction):
+                reductions[number] = group.members[number]
+        found = self._power(weights)
+        if isinstance(found, str):
+            return found
+        score, power = found
+        maxima: list[int] = []
+        sums: list[tuple[int, Power]] = []
+        for number, equation in reductions.items():
+            if equation.primitive == "reduce_max":
+                above = self._above(equation.inputs[0])
+                if above is None or above.outputs[0] is not score:
+                    return "its maximum is not that of its scores"
+                maxima.append(number)
+                continue
+            summed = self._power(equation.inputs[0])
+            if isinstance(summed, str) or summed[0] is not score or summed[1].factors:
+                return "its sums are not of powers of its scores"
+            sums.append((number, summed[1]))
+        reason = self._others(score, spine, set(reductions))
+        if reason:
+            return reason
+        return self._attention(score, power, tuple(maxima), tuple(sums))
+
+    def _others(self, score: Value, spine: set[int], reductions: set[int]) -> str:
+        """Whether all that moves along the keys is a power or weight, or makes the scores element by element."""
+        making: set[int] = set()
+        pending: list[Atom] = [score]
+        while pending:
+            atom = pending.pop()
+            number = self.scene.numbers.get(atom.id, -1) if isinstance(atom, Value) else -1
+            if number not in spine or number in making:
+                continue
+            making.add(number)
+            if number in reductions or not self._varies(self._place(atom)):
+                return "its scores are computed from sums over scores"
+            if number != self.products:
+                pending += self.group.members[number].inputs
+        for number in spine - making - reductions - self.scored:
+            (value,) = self.group.members[number].outputs
+            if self._varies(self._settled(value, self._place(value))[1]):
+                return "its weights are no softmax of scores"
+        return ""
+
+    def _attention(
+        self, score: Value, power: Power, maxima: tuple[int, ...], sums: Sequence[tuple[int, Power]]
+    ) -> Group | str:
+        group = self.group
+        left, right = group.operands[self.products]
+        query = 1 if self._varies(left) else 0
+        queries, keys = (right, left) if query else (left, right)
+        values = group.operands[self.number][1 - self.side]
+        shared = set(_axes(keys)) | set(_axes(values))
+        rows = [axis for axis in group.parallel_leaves() if axis not in shared]
+        columns = tuple(axis for axis in group.parallel_leaves() if axis not in _axes(self._place(score)))
+        own = {leaf for axis in columns for leaf in axis.leaves()}
+        if self._varies(queries) or not self._varies(keys) or any(axis in own for axis in _axes(queries) + _axes(keys)):
+            return "its queries and keys share axes"
+        if not set(columns) <= set(_axes(values)) or self._varies(values, self.inner):
+            return "its values do not have axes of their own"
+        counts = [prod(axis.extent for axis in axes) for axes in (rows, self.keys, self.inner, columns)]
+        costs = self.scene.setting.costs
+        if max(counts[2:]) > _WIDEST:
+            return f"its rows of {max(counts[2:])} are longer than the {_WIDEST} that a thread keeps"
+        if counts[0] < costs.stream_rows or counts[1] < costs.stream_keys:
+            return f"{counts[0]} queries and {counts[1]} keys are too few to stream"
+        group.kind = "attention"
+        group.attention = Attention(
+            self.products,
+            query,
+            score,
+            1 - self.side,
+            maxima,
+            tuple(sums),
+            power,
+            self.keys,
+            self.inner,
+            columns,
+        )
+        return group
+
+
+def _axes(index: Indices) -> list[Axis]:
+    """The loop axes that an index moves along, those of quotients included."""
+    return [axis for form in index for axis in loops_of(form)]
