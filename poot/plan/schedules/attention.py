@@ -166,7 +166,7 @@ class _Kernel:
             first = k.let(k.op("select", middle, low, k.op("select", left, k.i(0), high)), "first")
             last = k.let(k.op("select", middle, high, k.op("select", left, low, k.i(plan.blocks))), "last")
             visited = k.let(self._needed(plan.span, middle), "visited")
-            end = k.let(k.op("select", visited, k.op("min", last, k.i(whole)), first), "end")
+            end = k.let(k.op("min", k.op("select", visited, last, first), k.i(whole)), "end")
             with k.for_(first, end, hint="block") as block:
                 self._block(k.let(k.op("mul", block, k.i(plan.block)), "first"), plan.block)
             if rest:
@@ -185,7 +185,8 @@ class _Kernel:
         for form in found.high:
             high = k.op("min", high, k.local(form))
         if found.low:
-            low = k.op("min", k.collective("min", k.let(low), "low"), k.i(plan.length))
+            low = k.collective("min", k.let(low), "low")
+            low = k.op("max", k.op("min", low, k.i(plan.length)), k.i(0))
         if found.high:
             high = k.collective("max", k.let(high), "high")
         first = k.let(k.op("floor_div", low, k.i(plan.block)), "low")
