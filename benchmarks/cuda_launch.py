@@ -67,11 +67,11 @@ def recording(device: DeviceBackend, count: int, *, fixed: bool) -> tuple[Any, l
 
 
 def launches(device: DeviceBackend, language: str) -> list[Row]:
-    """Replays of graphs and of rebound launches."""
+    """Replays of fixed recordings (graphs, where they are long) and of rebound ones."""
     rows: list[Row] = []
     for count, fixed, what in (
-        (100, True, "graph"),
-        (1, True, "graph"),
+        (100, True, "fixed"),
+        (1, True, "fixed"),
         (100, False, "rebound"),
         (1, False, "rebound"),
     ):
@@ -82,14 +82,63 @@ def launches(device: DeviceBackend, language: str) -> list[Row]:
     return rows
 
 
-def calls(language: str) -> list[Row]:
-    """A jit-style call of one kernel on arrays that are on the device."""
-    device = poot.device("cuda", language=language)
-    x = poot.asarray(np.ones(1024, np.float32), device=device)
-    traced = poot.trace(lambda x: x + 1.0, device=device)
-    wait = device.backend.synchronize
-    call = median_us(lambda: traced(x), wait, inner=200)
-    return [(f"jit-style call, 1,024 elements, {language}", f"{call:.1f} us", "")]
+def interleaved(
+    candidates: dict[str, Callable[[], object]], wait: Callable[[], object], *, inner: int, repeats: int = 25
+) -> dict[str, float]:
+    """As `median_us`, with the repeats of all candidates in turn."""
+    for run in candidates.values():
+        for _ in range(20):
+            run()
+    wait()
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(repeats):
+        for name, run in candidates.items():
+            start = time.perf_counter()
+            for _ in range(inner):
+                run()
+            wait()
+            times[name].append((time.perf_counter() - start) / inner * 1e6)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def calls() -> list[Row]:
+    """Jit-style calls of one kernel on 1,024 elements that are on the device, in turn with torch eager."""
+    x = np.ones(1024, np.float32)
+    index = np.arange(1024, dtype=np.int32)
+    candidates: dict[str, Callable[[], object]] = {}
+    for language in LANGUAGES:
+        device = poot.device("cuda", language=language)
+        a, b, i = (poot.asarray(value, device=device) for value in (x, x, index))
+        one, two = poot.trace(lambda x: x + 1.0), poot.trace(lambda x, y: x + y)
+        gather = poot.trace(lambda x, i: x[i])
+        chain = poot.trace(chained)
+        candidates[f"x + 1, {language}"] = lambda f=one, a=a: f(a)
+        candidates[f"x + y, {language}"] = lambda f=two, a=a, b=b: f(a, b)
+        candidates[f"x[i], which can fault, {language}"] = lambda f=gather, a=a, i=i: f(a, i)
+        candidates[f"100 operations, {language}"] = lambda f=chain, a=a: f(a)
+    wait = poot.device("cuda").backend.synchronize
+    try:
+        import torch
+    except ImportError:
+        pass
+    else:
+        t, u, k = (torch.from_numpy(value).cuda() for value in (x, x.copy(), index))
+        k = k.long()
+        candidates["x + 1, torch eager"] = lambda: t + 1.0
+        candidates["x + y, torch eager"] = lambda: t + u
+        candidates["x[i], torch eager"] = lambda: t[k]
+        shared = poot.trace(lambda x, y: x + y)
+        candidates["x + y of torch's tensors, shared"] = lambda: shared(t, u)
+        candidates["the same, and the result to torch"] = lambda: torch.from_dlpack(shared(t, u))
+    found = interleaved(candidates, wait, inner=100)
+    return [(f"jit-style call, {name}", f"{taken:.1f} us", "") for name, taken in found.items()]
+
+
+def chained(x: Any) -> Any:
+    """A hundred operations in a row, which become one kernel."""
+    for number in range(50):
+        x = x * 0.5 + float(number % 3)
+    return x
 
 
 def bandwidth(device: DeviceBackend, language: str) -> list[Row]:
@@ -132,15 +181,12 @@ def torch_rows() -> list[Row]:
         import torch
     except ImportError:
         return []
-    x = torch.ones(1024, device="cuda")
-    call = median_us(lambda: x + 1.0, torch.cuda.synchronize, inner=200)
     large = torch.ones(1 << 26, device="cuda")
     out = torch.empty_like(large)
     add = median_us(lambda: torch.add(large, 1.0, out=out), torch.cuda.synchronize, inner=10)
     table = torch.randn(4096, 4096, device="cuda")
     softmax = median_us(lambda: torch.softmax(table, -1), torch.cuda.synchronize, inner=10)
     return [
-        ("torch eager x + 1, 1,024 elements", f"{call:.1f} us", ""),
         ("torch eager x + 1, 2^26 elements", f"{add:.0f} us", f"{8 * (1 << 26) / add / 1e3:.0f} GB/s"),
         ("torch eager softmax of 4096 x 4096 f32", f"{softmax:.0f} us", ""),
     ]
@@ -154,12 +200,11 @@ def main(folder: Path | None) -> int:
         device = poot.device("cuda", language=language).backend
         parts += [
             lambda d=device, name=language: launches(d, name),
-            lambda name=language: calls(name),
             lambda d=device, name=language: bandwidth(d, name),
             lambda name=language: programs(name),
             lambda d=device, name=language: compiling(d, name),
         ]
-    for part in [*parts, torch_rows]:
+    for part in [calls, *parts, torch_rows]:
         try:
             rows += part()
         except Exception as error:  # one figure that cannot be had must not cost the others

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-SKIPS: Final[frozenset[str]] = frozenset()
+NO_CUDA_TORCH: Final = "torch with CUDA is not installed here: pip install torch"
+NO_CUDA_JAX: Final = "JAX with CUDA is not installed here: pip install 'jax[cuda13]'"
+ONE_GPU: Final = "this machine has one GPU, and the test needs two"
+
+SKIPS: Final[frozenset[str]] = frozenset({NO_CUDA_TORCH, NO_CUDA_JAX, ONE_GPU})
 """Reasons to skip: what the machine lacks, or what a device does not have by its own specification."""
 
 XFAILS: Final[frozenset[str]] = frozenset()

@@ -2,7 +2,7 @@
 # Runs the tests and benchmarks that need an NVIDIA GPU, and writes what they say to a folder:
 #   OUT=results bash tools/run_cuda_tests.sh                 everything
 #   bash tools/run_cuda_tests.sh results rows programs       some stages, results in the folder named first
-# Stages: rows flow faults programs conformance bench; all but bench run at the same time, each in a process of its own.
+# Stages: rows flow faults programs interop conformance bench; all but bench run at the same time, each in a process of its own.
 # It installs nothing.  PYTHON names the interpreter (python3); EXTRA_PATH is put on PYTHONPATH behind the repository;
 # STAGE_SECONDS bounds each stage (420).  Ends with 1 if any stage failed, having run them all.
 set -uo pipefail
@@ -12,7 +12,7 @@ cd "$root"
 if (( $# )); then OUT="$1"; shift; fi
 out="${OUT:-$root/cuda-results}"
 stages=("$@")
-(( ${#stages[@]} )) || stages=(rows flow faults programs conformance bench)
+(( ${#stages[@]} )) || stages=(rows flow faults programs interop conformance bench)
 mkdir -p "$out"
 out="$(cd "$out" && pwd)"
 
@@ -30,7 +30,7 @@ seconds="${STAGE_SECONDS:-420}"
     "$python" - <<'PY'
 import importlib, sys
 print("Python", sys.version)
-for name in ("numpy", "cupy", "triton", "torch", "llvmlite", "ml_dtypes", "optree", "pytest", "hypothesis"):
+for name in ("numpy", "cupy", "triton", "torch", "jax", "llvmlite", "ml_dtypes", "optree", "pytest", "hypothesis"):
     try:
         module = importlib.import_module(name)
         print(name, getattr(module, "__version__", "?"), module.__file__)
@@ -50,7 +50,7 @@ run_pytest=(timeout -k 10 "$seconds" "$python" -m pytest -q -p no:cacheprovider 
 stage() {
     local name="$1"
     case "$name" in
-        rows|flow|faults|programs) "${run_pytest[@]}" -m cuda "tests/cuda/test_cuda_$name.py" ;;
+        rows|flow|faults|programs|interop) "${run_pytest[@]}" -m cuda "tests/cuda/test_cuda_$name.py" ;;
         conformance) "${run_pytest[@]}" --maxfail=60 --device cuda tests/conformance ;;
         bench) timeout -k 10 "$seconds" "$python" -m benchmarks.cuda_launch "$out" ;;
         *) echo "no such stage: $name" >&2; return 2 ;;

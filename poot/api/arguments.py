@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import optree
 
+from poot.api.foreign import device_array
 from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.errors import ArgumentError, CaptureError, PootError
 from poot.trace.array import Array
@@ -150,6 +151,9 @@ class Signature:
         elif isinstance(value, np.matrix):
             remedy = "pass np.asarray(value): poot's operators work by element, and a matrix's do not."
         elif not callable(value) or hasattr(value, "__dlpack__"):
+            there = device_array(value, f"argument {path!r} of {self.name}")
+            if there is not None:
+                return Leaf(path, "array", there, there.spec)
             array = foreign_array(value)
             if array is not None:
                 return self._array(path, array)

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from poot.api.checks import Check, joined
 from poot.backends.binding import check_array
-from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
+from poot.backends.device import Buffer, BufferView, DeviceBackend, Shareable, open_device, same_memory
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
 from poot.errors import ArrayMutationError, DeviceError, EngineError
 from poot.trace.array import Array, NumpyArray
@@ -45,6 +45,16 @@ class Memory(Held):
         # At exit the process gives everything back.  A buffer collected in one cycle with this may be gone already.
         if not finalizing() and getattr(self.buffer, "alive", True):
             self.device.free(self.buffer)
+
+
+class _Part(Held):
+    """A buffer that other memory owns."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, device: DeviceBackend, buffer: Buffer, owner: Held) -> None:
+        super().__init__(device, buffer)
+        self._owner = owner
 
 
 class DeviceArray(Array):
@@ -157,14 +167,26 @@ class DeviceArray(Array):
         """A copy on another device, given by name or as `poot.device` gives it; the array itself if it is there."""
         no_stream(stream)
         backend: DeviceBackend = open_device(device) if isinstance(device, str) else getattr(device, "backend", device)
-        return self if backend is self.backend else upload(self.numpy(), backend)
+        if same_memory(backend, self.backend):
+            return self if backend is self.backend else self._seen_from(backend)
+        return upload(self.numpy(), backend)
+
+    def _seen_from(self, backend: DeviceBackend) -> DeviceArray:
+        """The same memory as an array of a device that shares it."""
+        view = self.view()
+        return DeviceArray(_Part(backend, view.buffer, self._memory), self._spec, None, view.offset)
+
+    # --- other libraries ---
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's kind and number of the device: the CPU's, where the host can address the elements.
+        """DLPack's kind and number of the device: a GPU's, or the CPU's where the host can address the elements.
 
-        DeviceError where it cannot.
+        DeviceError elsewhere.
         """
-        if self._memory.device.host_view(self.view(), 0) is None:
+        backend = self._memory.device
+        if isinstance(backend, Shareable):
+            return backend.sharing.device()
+        if backend.host_view(self.view(), 0) is None:
             raise DeviceError(
                 device=self.device, message="its arrays are not exported", remedy='use x.to_device("cpu") first.'
             )
@@ -180,13 +202,29 @@ class DeviceArray(Array):
     ) -> Any:
         """The elements as DLPack gives them: shared and marked read-only, or for copy=True a copy that may be written.
 
-        BufferError for a consumer that knows no read-only arrays (before DLPack 1.0), or wants another device.
+        On a GPU `stream` is the consumer's, which is made to wait for the array.  A consumer from before DLPack 1.0
+        cannot be told read-only: on the host it gets a BufferError, on a GPU memory that it must not write.  One that
+        wants another device than the array's gets a BufferError too, unless that is the CPU and a copy will do.
         """
-        no_stream(stream)
-        if dl_device not in (None, self.__dlpack_device__()):
+        backend, here = self._memory.device, self.__dlpack_device__()
+        wanted = here if dl_device is None else dl_device
+        if isinstance(backend, Shareable) and wanted == here:
+            versioned = max_version is not None and max_version[0] >= 1
+            return backend.sharing.export(self.view(), self._spec, stream, versioned=versioned, copy=bool(copy))
+        if wanted != (_DLPACK_CPU, 0) or (wanted != here and copy is False):
             raise BufferError(f"an array on {self.device} is not exported to DLPack device {dl_device}")
-        array = self.numpy().copy() if copy else self.numpy()
+        if wanted == here:
+            no_stream(stream)
+        array = self.numpy().copy() if copy or wanted != here else self.numpy()
         return array.__dlpack__() if max_version is None else array.__dlpack__(max_version=max_version)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The elements on a CUDA device, read-only, for libraries without DLPack; AttributeError elsewhere."""
+        backend = self._memory.device
+        if not isinstance(backend, Shareable):
+            raise AttributeError(f"an array on {self.device} has no __cuda_array_interface__")
+        return backend.sharing.interface(self.view(), self._spec)
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise ArrayMutationError(what=f"an array {self._spec}", where=user_location())

@@ -7,10 +7,12 @@ from typing import Any, cast
 import numpy as np
 
 from poot.api.arguments import foreign_array
-from poot.api.array import DeviceArray, Held, upload
+from poot.api.array import DeviceArray, Held, Memory, upload
 from poot.api.devices import Device, choose
+from poot.api.foreign import device_array
 from poot.api.precision import Precision
 from poot.backends.binding import check_array
+from poot.backends.device import BufferView, same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
 from poot.trace import ops
@@ -31,13 +33,19 @@ def asarray(
     if active() is not None:
         return ops.asarray(value, dtype=dtype)
     wanted = None if dtype is None else as_dtype(dtype)
+    if not isinstance(value, (Array, np.ndarray)):
+        there = device_array(value, "asarray")
+        if there is not None:
+            return _from_device(there, wanted, device, copy)
     homes = [value.backend] if isinstance(value, DeviceArray) else []
     backend = choose(device, homes)
     if isinstance(value, DeviceArray):
         moved = value.to_device(backend)
         if wanted is not None and moved.dtype is not wanted:
             return ops.astype(moved, wanted)
-        return upload(moved.numpy(), backend) if copy and moved is value else moved
+        if not copy or not same_memory(backend, value.backend):
+            return moved
+        return _copied(moved)
     array = _host(value, wanted)
     if wanted is not None and as_dtype(array.dtype) is not wanted:
         if copy is False:
@@ -52,6 +60,30 @@ def asarray(
     if shared is None:
         raise ArgumentError(what="copy", actual=False, expected=f"True or None: {backend.name} cannot share this array")
     return DeviceArray(Held(backend, shared), spec)  # the host array goes with its last reference
+
+
+def _from_device(there: DeviceArray, wanted: DType | None, device: str | Device | None, copy: bool | None) -> Array:
+    """Another library's array on a GPU: its memory itself for copy=False, which must not change, else a copy."""
+    backend = there.backend if device is None else choose(device, ())
+    if copy is False:
+        if not same_memory(backend, there.backend) or wanted not in (None, there.dtype):
+            raise ArgumentError(
+                what="copy", actual=False, expected=f"True or None for {there.device} to {backend.name}"
+            )
+        return there.to_device(backend)
+    if wanted not in (None, there.dtype):
+        there = cast("DeviceArray", ops.astype(there, wanted))
+    elif same_memory(backend, there.backend):
+        there = _copied(there)
+    return there.to_device(backend)
+
+
+def _copied(array: DeviceArray) -> DeviceArray:
+    """The same elements in memory of their own, on the same device."""
+    backend, source = array.backend, array.view()
+    memory = Memory(backend, backend.allocate(array.nbytes))
+    backend.copy(source, BufferView(memory.buffer), array.nbytes)
+    return DeviceArray(memory, array.spec)
 
 
 def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:

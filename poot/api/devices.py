@@ -17,7 +17,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from poot.backends.device import DeviceBackend, backend_names, open_device
+from poot.backends.device import DeviceBackend, backend_names, open_device, same_memory
 from poot.backends.survey import survey
 from poot.errors import ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
 from poot.target import Language, Target
@@ -140,14 +140,13 @@ def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> De
     """
     if requested is not None:
         return device(requested).backend
-    found = {id(home): home for home in homes}
+    found: list[DeviceBackend] = []
+    for home in homes:
+        if not any(same_memory(home, other) for other in found):
+            found.append(home)
     if len(found) > 1:
-        raise DeviceMismatchError(
-            devices=", ".join(sorted(home.name for home in found.values())), where=user_location()
-        )
-    if found:
-        return next(iter(found.values()))
-    return default()
+        raise DeviceMismatchError(devices=", ".join(sorted(home.name for home in found)), where=user_location())
+    return found[0] if found else default()
 
 
 def default() -> DeviceBackend:

@@ -14,7 +14,7 @@ from poot.api.constants import keep
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Source
 from poot.backends.binding import check_array
-from poot.backends.device import Buffer, BufferView, DeviceBackend
+from poot.backends.device import Buffer, BufferView, DeviceBackend, same_memory
 from poot.backends.executable import Call
 from poot.dtypes import ArraySpec, DType
 from poot.errors import OverflowArgumentError
@@ -50,7 +50,7 @@ class Compiled:
         for name, source, spec in self.sources:
             value = host_value(source, arguments, captures)
             values.append(value)
-            if isinstance(value, DeviceArray) and value.backend is device and value.spec == spec:
+            if isinstance(value, DeviceArray) and same_memory(value.backend, device) and value.spec == spec:
                 views.append(value.view())
                 alive.append(value)
             else:

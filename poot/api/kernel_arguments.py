@@ -12,6 +12,7 @@ import numpy as np
 
 from poot.api.arguments import foreign_array
 from poot.api.array import DeviceArray
+from poot.api.foreign import device_array
 from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.errors import LaunchError, PootError, UnsupportedDTypeError
 from poot.kernel.language import BufferType
@@ -42,7 +43,8 @@ def as_array(kernel: str, parameter: BufferParameter, value: Any) -> ArrayLike:
     if isinstance(value, np.ndarray):
         return cast("HostArray", value).view(np.ndarray)
     if not isinstance(value, (bool, int, float, complex, str, bytes, list, tuple, dict)):
-        found = foreign_array(value)
+        found = device_array(value, f"`{parameter.name}` of kernel {kernel}")
+        found = foreign_array(value) if found is None else found
         if found is not None:
             return found
     remedy = "pass a NumPy array, a poot.Array, or any array that has DLPack."

@@ -13,7 +13,7 @@ from poot.api.checks import Failed, LaunchCheck
 from poot.api.constants import note_write
 from poot.api.kernel_arguments import ArrayLike, HostArray, array_dtype, converter, fail
 from poot.api.kernel_plan import Plan, Scalar, refuse_overlap
-from poot.backends.device import BufferView, DeviceBackend, InPlace
+from poot.backends.device import BufferView, DeviceBackend, InPlace, same_memory
 from poot.backends.host import data_address, data_addresses
 from poot.errors import DeviceMismatchError, KernelFault
 from poot.kernel.ir import FAULT_WORDS
@@ -92,7 +92,7 @@ def contiguous(shape: tuple[int, ...]) -> Strides:
 def check_homes(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], device: DeviceBackend) -> None:
     """Every poot array lives on the device of the launch."""
     for name, array in zip(names, arrays, strict=True):
-        if isinstance(array, DeviceArray) and array.backend is not device:
+        if isinstance(array, DeviceArray) and not same_memory(array.backend, device):
             raise DeviceMismatchError(
                 devices=f"`{name}` of kernel {kernel} on {array.device}, the launch on {device.name}",
                 where=user_location(),
@@ -108,7 +108,10 @@ def check_writeable(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLik
 
 def writeable(array: ArrayLike) -> bool:
     """Whether a kernel may write an array; memory that poot only borrows may be read-only."""
-    host = getattr(array.view().buffer, "array", None) if isinstance(array, DeviceArray) else array
+    buffer = array.view().buffer if isinstance(array, DeviceArray) else None
+    if getattr(buffer, "read_only", False):
+        return False
+    host = getattr(buffer, "array", None) if isinstance(array, DeviceArray) else array
     return host is None or bool(host.flags.writeable)
 
 

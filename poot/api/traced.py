@@ -19,6 +19,7 @@ from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
 from poot.api.explain import Explanation
 from poot.api.fast import MISS, FastCall, call_key
+from poot.api.foreign import all_here
 from poot.api.invoke import Compiled, host_value
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
@@ -113,7 +114,12 @@ class Traced(Generic[R_co]):
 
     def _call_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
         """A call of another kind than the latest: by the short way of its kind, or the long one."""
-        key = None if kwargs or self._owner is not None else call_key(args)
+        key = None
+        if not kwargs and self._owner is None:
+            key = call_key(args)
+            shared = None if key is not None else all_here(args, f"an argument of {self._signature.name}")
+            if shared is not None:
+                args, key = shared, call_key(shared)
         fast = None if key is None else self._fast.get(key)
         if fast is not None:
             result = fast(args)

@@ -7,7 +7,7 @@ as ever, and the tests' own code is tried out, with no GPU.
 from __future__ import annotations
 
 import os
-import sys
+from typing import Any
 
 import pytest
 
@@ -18,19 +18,15 @@ LANGUAGES = ("triton", "ptx")
 
 
 def _pretend() -> None:
-    from poot.backends.cuda import device as module
-    from tests.unit.fake_cupy import Fake
+    from tests.unit.fake_cupy import Fake, install
 
-    fake = Fake()
-    sys.modules["cupy"] = fake  # type: ignore[assignment]
-    module.open_driver = lambda: fake.driver  # type: ignore[assignment]
-    load = module.CudaDevice.load
+    def replace(owner: Any, name: str, value: Any) -> None:
+        if isinstance(owner, dict):
+            owner[name] = value
+        else:
+            setattr(owner, name, value)
 
-    def known(self: module.CudaDevice, compiled: object) -> object:
-        fake.kernels[compiled.artifact.image] = compiled  # type: ignore[attr-defined]
-        return load(self, compiled)  # type: ignore[arg-type]
-
-    module.CudaDevice.load = known  # type: ignore[assignment]
+    install(Fake(), replace)
 
 
 if os.environ.get("POOT_FAKE_CUDA"):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -99,13 +101,48 @@ class Graph:
 
 
 class Event:
-    """A moment; all are the same."""
+    """A moment on a stream; everything has run by then."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, *, disable_timing: bool = False) -> None:
+        self.ptr = next(Event._numbers)
+        self.done = True
 
     def record(self, stream: Stream) -> None:
         pass
 
     def synchronize(self) -> None:
         pass
+
+
+class MemoryPointer:
+    """A place in memory, which it keeps alive."""
+
+    def __init__(self, memory: Any, offset: int) -> None:
+        self.memory = memory
+        self.ptr = memory.ptr + offset
+
+
+class UnownedMemory:
+    """Memory of others."""
+
+    def __init__(self, ptr: int, size: int, owner: object, device_id: int) -> None:
+        self.ptr, self.owner = ptr, owner
+
+
+class NdArray:
+    """A strided array, as far as copying it goes."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, memptr: Any, strides: tuple[int, ...]) -> None:
+        self.data = memptr
+        first = _memory(memptr.ptr, np.dtype(dtype).itemsize).view(dtype)
+        self.array = np.lib.stride_tricks.as_strided(first, shape, strides)
+
+    def copy(self, order: str) -> Any:
+        memory = Memory(self.array.nbytes)
+        ctypes.memmove(memory.ptr, np.ascontiguousarray(self.array).ctypes.data, self.array.nbytes)
+        return types.SimpleNamespace(data=memory)
 
 
 class Module:
@@ -140,18 +177,25 @@ class Fake:
         self.problems: list[BaseException] = []
         self.contexts = [_CONTEXT]
         self.driver = self._driver()
-        self._streams = 0
+        self._streams = 100
         self._spans: dict[int, int] = {}
         self.current = [Stream(self, 0)]
+        #: Streams that were made to wait: (stream, the stream that it waited for).
+        self.waits: list[tuple[int, int]] = []
+        self._recorded: dict[int, int] = {}
+        self.selected = 0
+        self.ndarray = NdArray
         runtime = types.SimpleNamespace(
             CUDARuntimeError=CUDARuntimeError,
             memcpyHostToDevice=1,
             memcpyDeviceToHost=2,
             memcpyDeviceToDevice=3,
             memcpyAsync=self._memcpy,
-            pointerGetAttributes=lambda address: types.SimpleNamespace(type=0),
-            getDevice=lambda: 0,
-            setDevice=lambda ordinal: None,
+            pointerGetAttributes=lambda address: types.SimpleNamespace(type=0, device=0),
+            getDevice=lambda: self.selected,
+            setDevice=self._select,
+            eventRecord=lambda event, stream: self._recorded.update({event: stream}),
+            streamWaitEvent=lambda stream, event: self.waits.append((stream, self._recorded[event])),
             free=lambda address: None,
             getDeviceCount=lambda: self.count,
         )
@@ -167,10 +211,19 @@ class Fake:
             function=types.SimpleNamespace(Module=lambda: Module(self)),
             Stream=self._stream,
             Event=Event,
+            UnownedMemory=UnownedMemory,
+            MemoryPointer=MemoryPointer,
             Device=self.Device,
             get_current_stream=lambda ordinal=0: self.current[-1],
             get_elapsed_time=lambda start, end: 1.0,
         )
+
+    def _select(self, ordinal: int) -> None:
+        self.selected = ordinal
+
+    def stream(self) -> Stream:
+        """A new stream, to use in `with`."""
+        return self._stream(non_blocking=True)
 
     def Device(self, ordinal: int) -> contextlib.AbstractContextManager[Any]:
         attributes = {"MaxThreadsPerBlock": 1024, "MaxSharedMemoryPerBlockOptin": 232448}
@@ -279,3 +332,21 @@ class Fake:
 
 def _memory(address: int, nbytes: int) -> np.ndarray[Any, Any]:
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+
+
+def install(fake: Fake, replace: Callable[[Any, str, Any], None]) -> None:
+    """Make a fake the process's CuPy: `replace(owner, name, value)` sets an attribute or an item."""
+    from poot.backends import device as registry
+    from poot.backends.cuda import device as module
+
+    load = module.CudaDevice.load
+
+    def known(self: module.CudaDevice, compiled: Any) -> Any:
+        fake.kernels[compiled.artifact.image] = compiled
+        return load(self, compiled)
+
+    replace(sys.modules, "cupy", fake)
+    replace(module, "open_driver", lambda: fake.driver)
+    replace(module.CudaDevice, "load", known)
+    others = {name: made for name, made in registry._devices.items() if not name.startswith("cuda")}
+    replace(registry, "_devices", others)

@@ -24,6 +24,7 @@ from poot.backends.cuda.direct import DirectCall
 from poot.backends.cuda.driver import STREAM_WORD, Driver, open_driver
 from poot.backends.cuda.hardware import hardware as hardware
 from poot.backends.cuda.hardware import nvidia_driver
+from poot.backends.cuda.interop import Interop
 from poot.backends.cuda.launches import LoadedKernel, StepList
 from poot.backends.cuda.memory import CudaMemory, Reserve, address_of
 from poot.backends.cuda.recording import CudaRecording, lay_out
@@ -107,6 +108,7 @@ class CudaDevice:
         self.reserve = twin.reserve if twin else Reserve(cupy)
         #: What devices that use one another's memory have in common.
         self.space: object = self.reserve
+        self.sharing = Interop(self)
         self.forked = False
         #: The current stream of the calling thread, on this GPU.
         self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
@@ -121,7 +123,7 @@ class CudaDevice:
 
     # --- context and errors ---
 
-    def _here(self, what: str) -> _Here:
+    def here(self, what: str) -> _Here:
         """This GPU current, with CUDA's errors as DeviceErrors; gives the current stream."""
         return _Here(self, what)
 
@@ -143,7 +145,7 @@ class CudaDevice:
 
     def allocate(self, nbytes: int) -> CudaMemory:
         try:
-            with self._here("allocation") as stream:
+            with self.here("allocation") as stream:
                 return self.reserve.take(stream, nbytes)
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
@@ -155,7 +157,7 @@ class CudaDevice:
         if not array.nbytes:
             return
         runtime = self.cupy.cuda.runtime
-        with self._here("copy to the device") as stream:
+        with self.here("copy to the device") as stream:
             runtime.memcpyAsync(
                 address_of(view), array.ctypes.data, array.nbytes, runtime.memcpyHostToDevice, stream.ptr
             )
@@ -167,13 +169,13 @@ class CudaDevice:
         if not out.nbytes:
             return
         runtime = self.cupy.cuda.runtime
-        with self._here("copy from the device") as stream:
+        with self.here("copy from the device") as stream:
             runtime.memcpyAsync(out.ctypes.data, address_of(view), out.nbytes, runtime.memcpyDeviceToHost, stream.ptr)
             stream.synchronize()
 
     def copy(self, source: BufferView, target: BufferView, nbytes: int) -> None:
         if nbytes:
-            with self._here("copy") as stream:
+            with self.here("copy") as stream:
                 self._copy(address_of(source), address_of(target), nbytes, stream.ptr)
 
     def _copy(self, source: int, target: int, nbytes: int, stream: int) -> None:
@@ -187,7 +189,7 @@ class CudaDevice:
         return None
 
     def synchronize(self) -> None:
-        with self._here("waiting for the device") as stream:
+        with self.here("waiting for the device") as stream:
             stream.synchronize()
 
     # --- kernels ---
@@ -196,7 +198,7 @@ class CudaDevice:
         code = compiled.artifact
         assert isinstance(code, CudaCode)
         try:
-            with self._here("loading a kernel"):
+            with self.here("loading a kernel"):
                 module = self.cupy.cuda.function.Module()
                 module.load(code.image)
                 function = module.get_function(code.entry)
@@ -215,7 +217,7 @@ class CudaDevice:
         bindings: Sequence[BufferView],
         fault: int = -1,
     ) -> CudaRecording:
-        with self._here("recording") as stream:
+        with self.here("recording") as stream:
             recording = lay_out(self, stream, steps, views, rebindable, fault)
             if len(recording.steps) >= _GRAPH_STEPS and not any(recording.patches):
                 recording.graph = self._graph(recording)
@@ -243,7 +245,7 @@ class CudaDevice:
 
     def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
         assert isinstance(recording, CudaRecording)
-        with self._here("launch") as stream:
+        with self.here("launch") as stream:
             self._replay(recording, bindings, stream)
 
     def _replay(self, recording: CudaRecording, bindings: Sequence[BufferView], stream: Any) -> None:
@@ -259,13 +261,13 @@ class CudaDevice:
 
     def direct_call(self, recording: Recording, layout: CallLayout) -> DirectCall:
         assert isinstance(recording, CudaRecording)
-        with self._here("preparing a call"):
+        with self.here("preparing a call"):
             return DirectCall(self, recording, layout)
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []
         assert isinstance(recording, CudaRecording)
-        with self._here("timing") as stream:
+        with self.here("timing") as stream:
             event = self.cupy.cuda.Event
             for _ in range(repeats):
                 start, end = event(), event()

@@ -1,0 +1,54 @@
+"""Arrays of other libraries on a GPU, as arrays of poot over the same memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from poot.api.array import DeviceArray, Held
+from poot.backends.device import DeviceBackend, Shareable, open_device
+from poot.backends.dlpack import CUDA, CUDA_MANAGED
+from poot.errors import DeviceError
+
+
+def device_array(value: Any, what: str) -> DeviceArray | None:
+    """A poot array over another library's array on a CUDA device; None for arrays on the host, and for other objects.
+
+    Nothing is copied where the elements are contiguous and aligned; `what` names the array in errors.
+    DeviceUnavailableError says what is missing for its device.
+    """
+    ordinal = gpu_of(value)
+    if ordinal is None:
+        return None
+    backend: DeviceBackend = open_device(f"cuda:{ordinal}")
+    if not isinstance(backend, Shareable):
+        raise DeviceError(device=backend.name, message="it does not take other libraries' arrays")
+    buffer, spec = backend.sharing.borrow(value, what)
+    return DeviceArray(Held(backend, buffer), spec)
+
+
+def gpu_of(value: Any) -> int | None:
+    """The number of the GPU where an array lies; None where it lies on none."""
+    if hasattr(value, "__dlpack_device__"):
+        kind, number = value.__dlpack_device__()
+        return int(number) if int(kind) in (CUDA, CUDA_MANAGED) else None
+    if not hasattr(value, "__cuda_array_interface__"):
+        return None
+    address = value.__cuda_array_interface__["data"][0]
+    return _owner(address) if address else 0
+
+
+def _owner(address: int) -> int:
+    backend = open_device("cuda")
+    return backend.sharing.owner(address) if isinstance(backend, Shareable) else 0
+
+
+def all_here(args: tuple[Any, ...], what: str) -> tuple[Any, ...] | None:
+    """The arguments of a call with other libraries' arrays on GPUs as arrays of poot; None where there are none."""
+    if not any(hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__") for value in args):
+        return None
+    found = [None if isinstance(value, (DeviceArray, np.ndarray)) else device_array(value, what) for value in args]
+    if all(array is None for array in found):
+        return None
+    return tuple(value if array is None else array for value, array in zip(args, found, strict=True))
