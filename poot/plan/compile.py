@@ -39,11 +39,12 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
     require_supported(planned, target)
     assembly = Assembly(target, Lowering(target, options.limits), streaming=options.numerics == "fused")
     block = Block(assembly, planned, {})
+    stable = _stable(planned, options)
     roles: Sequence[Role] = ("constant", "input", "state")
     for role, variables in zip(roles, (planned.constants, planned.inputs, planned.states), strict=True):
         for variable in variables:
             block.cells[variable.value.id] = assembly.cells.new(role, variable.spec, variable.name)
-            if variable.name in _stable(planned, options):
+            if variable.name in stable:
                 assembly.constants.cells.add(block.cells[variable.value.id])
     outputs = [assembly.cells.new("output", atom.spec) for atom in planned.outputs]
     updates = _update_cells(assembly, block, planned, outputs)

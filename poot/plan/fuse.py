@@ -18,6 +18,7 @@ from poot.plan.groups import Group, GroupKind
 from poot.plan.indexing import Indices, Space, axes_for, flatten, whole
 from poot.plan.joins import Setting, join, probes
 from poot.plan.merge import merge_groups
+from poot.plan.order import Line, ordered
 from poot.target import Target
 from poot.trace.graph import Atom, Equation, Graph, Value
 from poot.trace.primitives import Contraction, Elementwise, HostControl, Launches, Pull, lookup
@@ -54,8 +55,9 @@ def fuse(graph: Graph, target: Target, space: Space | None = None, *, streaming:
         sweep.streams = Streams(graph, sweep.setting, sweep.consumers, sweep.needed, sweep.homes, sweep.declined)
     for number in reversed(range(len(graph.equations))):
         sweep.place(number)
+    sweep.line_up()
     merge_groups(sweep)
-    return Fusion(sweep.ordered(), sweep.aliases, sweep.homes, sweep.declined)
+    return Fusion(ordered(sweep.groups, sweep.aliases), sweep.aliases, sweep.homes, sweep.declined)
 
 
 @dataclass(slots=True)
@@ -84,6 +86,8 @@ class Sweep:
     homes: list[list[Group]] = field(init=False)
     needed: set[int] = field(init=False)
     consumers: dict[int, list[int]] = field(init=False)
+    _makers: dict[int, tuple[int, Value]] = field(init=False)
+    _line: Line | None = None
     _readers: dict[int, list[Group]] = field(default_factory=dict[int, "list[Group]"])
     _shapes: dict[object, _Shape] = field(default_factory=dict[object, _Shape])
 
@@ -93,6 +97,7 @@ class Sweep:
         outputs: Iterable[Atom] = (*graph.outputs, *(atom for _, atom in graph.updates))
         self.needed = {atom.id for atom in outputs if isinstance(atom, Value)}
         self.consumers = {}
+        self._makers = {v.id: (number, v) for number, each in enumerate(graph.equations) for v in each.outputs}
         for number, equation in enumerate(graph.equations):
             for identity in {atom.id for atom in equation.inputs if isinstance(atom, Value)}:
                 self.consumers.setdefault(identity, []).append(number)
@@ -318,50 +323,48 @@ class Sweep:
                     yield from self._after(output)
 
     def reaches(self, start: Group, goal: Group) -> bool:
-        """Whether `goal` needs, directly or not, something that `start` stores."""
-        seen = {start.number}
-        stack = [start]
+        """Whether `goal` needs, directly or not, something that `start` stores.
+
+        Looked for from the goal back: in the sweep what comes before it is mostly not placed yet, and later the groups'
+        positions say where to stop.
+        """
+        positions = {} if self._line is None else self._line.positions
+        least = positions.get(start.number, -1)
+        seen = {goal.number}
+        stack = [goal]
         while stack:
             group = stack.pop()
-            if group is goal:
+            if group is start:
                 return True
             if len(seen) > _REACH:
                 return True
-            for value in group.outputs:
-                for after in self._after(value):
-                    if after.number not in seen:
-                        seen.add(after.number)
-                        stack.append(after)
+            for before in self._needs(group):
+                if before.number not in seen and positions.get(before.number, least) >= least:
+                    seen.add(before.number)
+                    stack.append(before)
         return False
 
-    def ordered(self) -> list[Group]:
-        """The groups so that each comes after those it reads from, otherwise in the order of the equations."""
-        makers = {value.id: group for group in self.groups for value in group.outputs}
-        done: set[int] = set()
-        order: list[Group] = []
-        for group in sorted(self.groups, key=lambda group: min(group.members)):
-            stack = [group]
-            while stack:
-                current = stack[-1]
-                waiting = [] if current.number in done else self._before(current, makers)
-                waiting = [maker for maker in waiting if maker.number not in done]
-                if waiting:
-                    stack += waiting
-                    continue
-                stack.pop()
-                if current.number not in done:
-                    done.add(current.number)
-                    order.append(current)
-        return order
-
-    def _before(self, group: Group, makers: dict[int, Group]) -> list[Group]:
-        found: list[Group] = []
+    def _needs(self, group: Group) -> Iterator[Group]:
+        """The groups that store what a group reads."""
         for identity in group.reads:
             while identity in self.aliases:
                 identity = self.aliases[identity].id
-            if identity in makers:
-                found.append(makers[identity])
-        return found
+            if identity in self._makers:
+                number, value = self._makers[identity]
+                yield from (home for home in self.homes[number] if home is not group and value in home.outputs)
+
+    def line_up(self) -> None:
+        """From here on groups are only merged, and have positions."""
+        self._line = Line(ordered(self.groups, self.aliases), self._needs)
+
+    def replace(self, a: Group, b: Group, together: Group) -> None:
+        """Let one group, with the number of either, stand for two of which neither needs the other."""
+        assert self._line is not None
+        self._line.replace(a, b, together)
+        self.groups[:] = [together if group is a else group for group in self.groups if group is not b]
+        for number in together.members:
+            homes = [together if group is a or group is b else group for group in self.homes[number]]
+            self.homes[number] = list(dict.fromkeys(homes))
 
 
 def _alias(equation: Equation, found: Probe, index: Indices) -> int:

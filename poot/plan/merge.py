@@ -23,10 +23,13 @@ class Groups(Protocol):
 
     setting: Setting
     groups: list[Group]
-    homes: list[list[Group]]
 
     @property
     def uses(self) -> Callable[[Value], Iterable[Equation]]: ...
+
+    def replace(self, a: Group, b: Group, together: Group) -> None:
+        """Let one group stand for two."""
+        ...
 
     def reaches(self, start: Group, goal: Group) -> bool:
         """Whether the second group needs something of the first."""
@@ -58,20 +61,13 @@ def merge_groups(sweep: Groups) -> None:
                 together = _merge(sweep, a, b) or _merge(sweep, b, a)
                 if together is not None:
                     merged[a.number] = merged[b.number] = together
-                    _replace(sweep, a, b, together)
-
-
-def _replace(sweep: Groups, a: Group, b: Group, together: Group) -> None:
-    sweep.groups[:] = [together if group is a else group for group in sweep.groups if group is not b]
-    for number in together.members:
-        homes = [together if group is a or group is b else group for group in sweep.homes[number]]
-        sweep.homes[number] = list(dict.fromkeys(homes))
+                    sweep.replace(a, b, together)
 
 
 def _merge(sweep: Groups, host: Group, guest: Group) -> Group | None:
     """A copy of `host` that also computes what `guest` does, or None."""
     axes = _correspondence(host, guest)
-    if axes is None or sweep.reaches(host, guest) or sweep.reaches(guest, host):
+    if axes is None or _recomputes(host, guest) or sweep.reaches(host, guest) or sweep.reaches(guest, host):
         return None
     together = copy(host)
     for value, index in guest.outputs.items():
@@ -88,6 +84,13 @@ def _merge(sweep: Groups, host: Group, guest: Group) -> Group | None:
         if len(equation.outputs) > 1 or join(sweep.setting, together, number, equation, sweep.uses, output=stored):
             return None
     return together
+
+
+def _recomputes(host: Group, guest: Group) -> bool:
+    """Whether both compute a value that one of them stores: what the other makes of it would read that memory."""
+    both = host.members.keys() & guest.members.keys()
+    stored = host.outputs.keys() | guest.outputs.keys()
+    return any(value in stored for number in both for value in host.members[number].outputs)
 
 
 def _correspondence(host: Group, guest: Group) -> dict[Axis, Affine] | None:
