@@ -9,6 +9,7 @@ import os
 import statistics
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ class WgpuDevice:
         self._largest = self._device.limits["max-buffer-size"]
         self._spares: Spares[tuple[Any, int]] = Spares(_SPARE_BYTES)
         self._serials = itertools.count(1)
+        self._memories: dict[int, object] = {}
         self._kernels: OrderedDict[str, WgpuKernel] = OrderedDict()
         self._staging: Any = None
         self._lock = threading.RLock()
@@ -111,7 +113,7 @@ class WgpuDevice:
         with self._using("allocation"):
             kept = self._spares.take(size)
             if kept is not None:
-                return WgpuBuffer(kept[0], kept[1], nbytes, size)
+                return self._given(WgpuBuffer(kept[0], kept[1], nbytes, size))
             if size > self._largest:
                 message = f"the largest buffer has {self._largest} bytes"
                 raise AllocationError(nbytes=nbytes, device=self.name, message=message)
@@ -119,12 +121,22 @@ class WgpuDevice:
                 memory = self._device.create_buffer(size=size, usage=_USAGE)
             except (wgpu.GPUOutOfMemoryError, wgpu.GPUValidationError) as error:
                 raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
-            return WgpuBuffer(memory, next(self._serials), nbytes, size)
+            return self._given(WgpuBuffer(memory, next(self._serials), nbytes, size))
+
+    def _given(self, buffer: WgpuBuffer) -> WgpuBuffer:
+        """Know of a buffer until it is freed, or collected.
+
+        In a cycle of garbage the finalisers of all objects run, so that an array's gives memory back which wgpu's own
+        has released, or will.  Weak references are told before any of them, and such memory is not used again.
+        """
+        known, serial = self._memories, buffer.serial
+        known[serial] = weakref.ref(buffer, lambda _: known.pop(serial, None))
+        return buffer
 
     def free(self, buffer: Buffer) -> None:
         assert isinstance(buffer, WgpuBuffer)
         with self._using("free"):
-            if not buffer.freed:
+            if not buffer.freed and self._memories.pop(buffer.serial, None) is not None:
                 buffer.freed = True
                 for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
                     memory.destroy()

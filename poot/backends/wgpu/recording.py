@@ -30,7 +30,7 @@ _BIND_GROUPS = 16
 _BINDING_ALIGN = 256
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class WgpuBuffer:
     """Device memory; `size` bytes are really there, `nbytes` were asked for."""
 
