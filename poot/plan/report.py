@@ -111,12 +111,33 @@ def _step_lines(program: Program, steps: Sequence[Step], indent: str) -> Iterato
                 yield f"{indent}else"
                 yield from _step_lines(program, step.blocks[0], indent + "  ")
             case Loop():
+                way = _way(program, step)
                 if step.trip_count >= 0:
-                    yield f"{indent}{step.trip_count} times"
+                    yield f"{indent}{step.trip_count} times, {way}"
                 else:
-                    yield f"{indent}while {_slot(program, step.predicate)}, made by"
-                    yield from _step_lines(program, step.condition, indent + "    ")
+                    yield f"{indent}while {_slot(program, step.predicate)}, {way}"
+                    if step.condition:
+                        yield f"{indent}    made by"
+                        yield from _step_lines(program, step.condition, indent + "    ")
                 yield from _step_lines(program, step.body, indent + "  ")
+
+
+def _way(program: Program, loop: Loop) -> str:
+    """How a loop runs."""
+    match program.target.backend:
+        case "cpu":
+            return "decided in native code"
+        case "interpret":
+            return "decided by the host"
+        case _ if loop.trip_count < 0:
+            when = "now and then: turns past the last change nothing" if loop.settles else "before each turn"
+            return f"read back {when}"
+        case _:
+            asks = any(
+                isinstance(step, Branch) or (isinstance(step, Loop) and step.trip_count < 0)
+                for step in _steps(loop.body)
+            )
+            return "with conditions that are read back" if asks else "enqueued without waiting"
 
 
 def _slot(program: Program, number: int) -> str:

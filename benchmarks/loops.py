@@ -1,0 +1,157 @@
+"""Loops beside jax.lax: small steps, where what counts is what a turn costs besides its work, and larger ones.
+
+    python -m benchmarks.loops [--device NAME] [--turns N]
+
+Writes results/loops-<device>.md.  JAX is compared where it is installed, on the CPU, in the same run with alternating
+repetitions; results are checked against each other.  A call returns fresh arrays.
+"""
+
+# ruff: noqa: T201 (a command)
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+THREADS = 2
+os.environ.setdefault("POOT_NUM_THREADS", str(THREADS))
+
+import numpy as np
+
+import poot
+from benchmarks.harness import conditions, medians, write_table
+from poot import ops
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What the two libraries call the same things."""
+
+    np: Any
+    scan: Callable[..., Any]
+    while_loop: Callable[..., Any]
+    cond: Callable[..., Any]
+
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A loop of `turns` turns, written once for both libraries."""
+
+    name: str
+    turns: int
+    make: Callable[[Library], Function]
+    arrays: tuple[Any, ...]
+
+
+def _decay(lib: Library) -> Function:
+    def body(carry: Any, x: Any) -> Any:
+        new = carry * np.float32(0.5) + x
+        return new, new
+
+    return lambda start, xs: lib.scan(body, start, xs)[1]
+
+
+def _generator(lib: Library) -> Function:
+    def body(seed: Any, _: Any) -> Any:
+        return seed * np.uint32(1664525) + np.uint32(1013904223), None
+
+    return lambda seed, turns: lib.scan(body, seed, turns)[0]
+
+
+def _until(lib: Library) -> Function:
+    def going(state: Any) -> Any:
+        return state[1] < state[2]
+
+    def body(state: Any) -> Any:
+        return state[0] * np.float32(0.99) + np.float32(1), state[1] + np.int32(1), state[2]
+
+    return lambda x, last: lib.while_loop(going, body, (x, np.int32(0), last))[0]
+
+
+def _recurrent(lib: Library) -> Function:
+    def function(weights: Any, h: Any, xs: Any) -> Any:
+        def body(h: Any, x: Any) -> Any:
+            return lib.np.tanh(weights @ h + x), None
+
+        return lib.scan(body, h, xs)[0]
+
+    return function
+
+
+def _branching(lib: Library) -> Function:
+    def body(x: Any, y: Any) -> Any:
+        return lib.cond(y[0] > 0, lambda x: x * np.float32(0.5) + y, lambda x: x - y, x), None
+
+    return lambda x, ys: lib.scan(body, x, ys)[0]
+
+
+def _large(lib: Library) -> Function:
+    def body(x: Any, _: Any) -> Any:
+        return x * np.float32(0.75) + lib.np.tanh(x), None
+
+    return lambda x, turns: lib.scan(body, x, turns)[0]
+
+
+def rows(turns: int) -> list[Row]:
+    """Every row; `turns` for those with small steps."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape: int) -> Any:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    none = np.zeros(turns, np.int8)
+    few = max(turns // 10, 1)
+    return [
+        Row("scan, 8 floats, each step kept", turns, _decay, (normal(8), normal(turns, 8))),
+        Row("scan, one integer", turns, _generator, (np.uint32(7), none)),
+        Row("while_loop, 8 floats", turns, _until, (normal(8), np.int32(turns))),
+        Row("scan with a cond, 8 floats", turns, _branching, (normal(8), normal(turns, 8))),
+        Row("scan, tanh(W @ h + x), 64 wide", few, _recurrent, (normal(64, 64) / 8, normal(64), normal(few, 64))),
+        Row("scan, 0.75 x + tanh(x), 65,536 floats", few, _large, (normal(1 << 16), none[:few])),
+    ]
+
+
+def candidates(row: Row, device: str) -> Mapping[str, Callable[[], Any]]:
+    """How each library runs a row."""
+    mine = poot.trace(row.make(Library(ops, ops.scan, ops.while_loop, ops.cond)), device=device)
+    arrays = [poot.asarray(array, device=device) for array in row.arrays]
+    found: dict[str, Callable[[], Any]] = {"poot": lambda: np.asarray(mine(*arrays))}
+    if device == "cpu" and importlib.util.find_spec("jax"):
+        jax: Any = importlib.import_module("jax")
+        theirs = jax.jit(row.make(Library(jax.numpy, jax.lax.scan, jax.lax.while_loop, jax.lax.cond)))
+        own = [jax.device_put(array) for array in row.arrays]
+        found["JAX"] = lambda: np.asarray(theirs(*own))
+        np.testing.assert_allclose(found["poot"](), found["JAX"](), rtol=1e-4, atol=1e-4)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--turns", type=int, default=10_000)
+    options = parser.parse_args()
+    lines: list[list[str]] = []
+    for row in rows(options.turns):
+        times = medians(candidates(row, options.device))
+        mine = times["poot"]
+        peer = times.get("JAX")
+        turn = [f"{1e6 * each / row.turns:,.0f}" if each is not None else "" for each in (mine, peer)]
+        ratio = f"{peer / mine:.2f}" if peer else ""
+        lines.append([row.name, f"{row.turns:,}", *turn, ratio])
+        print(*lines[-1], sep="  ", flush=True)
+    note = conditions(THREADS, ("poot", "numpy", "llvmlite", "jax")) + (
+        " Medians of 7 alternating repetitions of jit-style calls, divided by the number of turns."
+    )
+    header = ("loop", "turns", "poot, ns a turn", "JAX, ns a turn", "speed, JAX = 1")
+    print(write_table(f"loops-{options.device.replace(':', '-')}", f"Loops on {options.device}", note, header, lines))
+
+
+if __name__ == "__main__":
+    main()
