@@ -62,15 +62,29 @@ class Rewriter:
         self._equations: list[Equation] = []
         self._origins: list[int] = []
         self._removed: list[Removed] = []
+        #: As long as nothing has changed, values keep their numbers and equations are taken as they are; the values
+        #: below `_plain` are still the old ones afterwards.
+        self._same = True
+        self._plain = 0
+        self._most = min(options.limits.max_eqns, running.budget(len(graph.equations)))
         self._budget = running.budget(len(graph.equations))
         self._constants, self._inputs, self._states = (
             tuple(Variable(variable.name, self._define(variable.value)) for variable in kind)
             for kind in (graph.constants, graph.inputs, graph.states)
         )
+        self._same = all(new.value is old.value for new, old in zip(self._variables(), graph.variables, strict=True))
+
+    def _variables(self) -> tuple[Variable, ...]:
+        return self._constants + self._inputs + self._states
 
     @property
     def limits(self) -> CompileLimits:
         return self.options.limits
+
+    def _change(self) -> None:
+        if self._same:
+            self._same = False
+            self._plain = self._next
 
     def _define(self, old: Value) -> Value:
         new = old if old.id == self._next else Value(self._next, old.spec)
@@ -82,7 +96,12 @@ class Rewriter:
 
     def atom(self, old: Atom) -> Atom:
         """What an atom of the old graph is in the new one."""
-        return old if isinstance(old, Literal) else self._values[old.id]
+        if isinstance(old, Literal):
+            return old
+        found = self._values.get(old.id)
+        if found is None and (self._same or old.id < self._plain):
+            return old
+        return self._values[old.id] if found is None else found
 
     def atoms(self, old: Sequence[Atom]) -> tuple[Atom, ...]:
         return tuple(map(self.atom, old))
@@ -92,6 +111,14 @@ class Rewriter:
     def keep(self, number: int) -> Equation:
         """Append an equation of the old graph, its inputs and regions rewritten."""
         equation = self.graph.equations[number]
+        if (
+            self._same
+            and not equation.regions
+            and all(value.id == self._next + place for place, value in enumerate(equation.outputs))
+        ):
+            self._next += len(equation.outputs)
+            return self._append(equation, number)
+        self._change()
         inputs = self.atoms(equation.inputs)
         outputs = tuple(map(self._define, equation.outputs))
         regions = tuple(self._region(region) for region in equation.regions)
@@ -103,9 +130,9 @@ class Rewriter:
         self._equations.append(equation)
         self._origins.append(number)
         count = len(self._equations)
-        self.limits.check("max_eqns", count)
-        self.limits.check("max_values", self._next)
-        if count > self._budget:
+        if count > self._most or self._next > self.limits.max_values:
+            self.limits.check("max_eqns", count)
+            self.limits.check("max_values", self._next)
             given = len(self.graph.equations)
             what = f"equation {number} ({self.graph.equations[number].primitive})"
             raise CompileError.Expansion(
@@ -128,6 +155,7 @@ class Rewriter:
 
     def drop(self, number: int, instead: Sequence[Atom], fate: Fate, note: str = "") -> None:
         """Leave an equation out; `instead`, atoms of the new graph, stand for its outputs (none if they are unused)."""
+        self._change()
         outputs = self.graph.equations[number].outputs
         self._values.update(zip((output.id for output in outputs), instead, strict=False))
         self._removed.append(Removed(number, fate, note))
@@ -141,6 +169,7 @@ class Rewriter:
         regions: Sequence[Graph] = (),
     ) -> tuple[Value, ...]:
         """Append a new equation that stems from equation `number`; inputs are atoms of the new graph."""
+        self._change()
         where: SourceLocation | None = self.graph.equations[number].where
         entry = lookup(primitive)
         try:
@@ -156,6 +185,7 @@ class Rewriter:
 
     def replace(self, number: int, instead: Sequence[Atom]) -> None:
         """Let atoms of the new graph stand for the outputs of an old equation."""
+        self._change()
         outputs = self.graph.equations[number].outputs
         self._values.update(zip((output.id for output in outputs), instead, strict=True))
 
