@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from poot.dtypes import DType, bool_, f32, f64, i64
-from poot.kernel.ir import Alloc, Atomic, BufferParam, Collective, Kernel, Let, Slot, Store, Var, argument_slots
+from poot.kernel.ir import Alloc, Atomic, BufferParam, Collective, Kernel, Slot, Store, Var, argument_slots
 from poot.kernel.render import wgsl_helpers as helpers
 from poot.kernel.render.threads_text import AXES, LOOSE, PRODUCT, SUM, UNARY, Code, ThreadsSource, prelude
 from poot.kernel.render.wgsl_helpers import type_of
@@ -249,12 +249,6 @@ class _Wgsl(WgslExpressions):
     @override
     def declaration(self, name: str, dtype: DType, mutable: bool) -> str:
         return f"{'var' if mutable else 'let'} {name}"
-
-    @override
-    def initial(self, stmt: Let) -> Code:
-        """The first value of a local; a sum may start at 0.0, which is not to be dropped from it."""
-        code = super().initial(stmt)
-        return self.run_time_zero(stmt.value, code) if stmt.name in self.changing else code
 
     # --- memory ---
 

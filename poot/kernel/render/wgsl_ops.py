@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i32, i64, u32, u64
-from poot.kernel.ir import Const, Expr, Kernel, Let, Op, Var
+from poot.kernel.ir import Cast, Const, Expr, Kernel, Let, Load, Op, Var
 from poot.kernel.render import wgsl_helpers as helpers
 from poot.kernel.render.threads import ThreadsRenderer
 from poot.kernel.render.threads_text import ATOM, LOOSE, PRODUCT, SUM, UNARY, Code
@@ -104,23 +104,38 @@ class WgslExpressions(ThreadsRenderer):
             self._needs_int64(f64)
         return self.helper(f"is_nan_{dtype.name}", helpers.IS_NAN[dtype])
 
-    def run_time_zero(self, value: Expr, code: Code) -> Code:
-        """0.0 in a form that a compiler cannot drop from a sum or product."""
-        if not isinstance(value, Const) or value.value != 0.0 or value.dtype is not f32:
-            return code
+    @override
+    def expr(self, expr: Expr) -> Code:
+        """An expression; 0.0 in a form that a compiler cannot drop from a sum or product."""
+        if not isinstance(expr, Const) or expr.value != 0.0 or expr.dtype not in (f32, f64):
+            return super().expr(expr)
         self.uses_zero = True
-        return Code("zero") if math.copysign(1.0, value.value) > 0 else Code("-zero", UNARY)
+        text = "zero" if expr.dtype is f32 else "f64(zero)"
+        return Code(text) if math.copysign(1.0, expr.value) > 0 else Code(f"-{text}", UNARY)
+
+    @override
+    def zero(self, dtype: DType) -> str:
+        """What a load that faults yields; known at run time, as it may get into a sum."""
+        if dtype in (f32, f64):
+            return self.expr(Const(0.0, dtype)).text
+        if dtype in NARROW_FLOATS:
+            return "params.zero"
+        return super().zero(dtype)
+
+    def _from_number(self, expr: Expr) -> bool:
+        """Whether a float is made from a number that a compiler may know to be 0."""
+        return isinstance(expr, Cast) and not expr.arg.dtype.is_float and not isinstance(expr.arg, Load)
 
     def _operand(self, expr: Op, side: int, code: Code) -> Code:
         """An operand of a float sum, difference, product or quotient."""
         name, arg = expr.name, expr.args[side]
-        code = self.run_time_zero(arg, code)
         sums = ("add", "sub") if self.contract else ("add", "sub", "mul")
         other = self._resolved(expr.args[1 - side])
         if (
             (name in ("add", "sub") and self._is(arg, *sums))
             or (name == "mul" and isinstance(other, Const) and self._is(arg, "mul", "div"))
             or (name in ("sub", "div") and side == 1 and self._resolved(arg) == other)
+            or (self._from_number(self._resolved(arg)) and not _counts(other))
         ):
             return self.fence(code, arg.dtype)
         return code
@@ -356,6 +371,11 @@ def converted(code: Code, t: str) -> Code:
     bits = int(t[1:])
     value = code.value & ((1 << bits) - 1)
     return literal(value - (1 << bits) if t[0] == "i" and value >> (bits - 1) else value, t)
+
+
+def _counts(expr: Expr) -> bool:
+    """Whether a compiler that knows the other operand to be 0 gets the same with this one."""
+    return isinstance(expr, Const) and expr.value != 0 and math.isfinite(expr.value)
 
 
 def _integer(value: int, dtype: DType) -> Code:

@@ -29,6 +29,7 @@ fn baked_map(
     @builtin(workgroup_id) workgroup_id: vec3<u32>,
     @builtin(local_invocation_id) local_id: vec3<u32>,
 ) {
+    let zero = bitcast<f32>(params.zero);
     let thread_x = i32(workgroup_id.x) * 128 + i32(local_id.x);
     if (thread_x >= 4096) {
         return;
@@ -36,5 +37,5 @@ fn baked_map(
     let row = thread_x / 64;
     let column = thread_x % 64;
     // <golden baked_map>:1: y[row, column] = max(x[column, row], 0)
-    y[params.y_first + (row * 64 + column)] = max_f32(x[params.x_first + (column * 64 + row)], 0.0f);
+    y[params.y_first + (row * 64 + column)] = max_f32(x[params.x_first + (column * 64 + row)], zero);
 }

@@ -36,6 +36,7 @@ fn branches(
     @builtin(num_workgroups) num_workgroups: vec3<u32>,
     @builtin(local_invocation_id) local_id: vec3<u32>,
 ) {
+    let zero = bitcast<f32>(params.zero);
     let group = launch_group(workgroup_id, num_workgroups);
     if (group.z >= params.num_groups_z) {
         return;
@@ -46,7 +47,7 @@ fn branches(
     }
     var v = x[params.x_first + thread_x];
     // <golden branches>:1: if v < 0:
-    if (holds(v < 0.0f)) {
+    if (holds(v < zero)) {
         // <golden branches>:2: v = -v
         v = -v;
     } else {

@@ -52,6 +52,7 @@ fn checked_gather(
     @builtin(num_workgroups) num_workgroups: vec3<u32>,
     @builtin(local_invocation_id) local_id: vec3<u32>,
 ) {
+    let zero = bitcast<f32>(params.zero);
     let group = launch_group(workgroup_id, num_workgroups);
     if (group.z >= params.num_groups_z) {
         return;
@@ -79,7 +80,7 @@ fn checked_gather(
         at_at_1 = at[params.at_first + (thread_x * 2 + 1)];
     }
     let t_1 = at_at_1;
-    var x_at = 0.0f;
+    var x_at = zero;
     if (u32(t) >= u32(params.x_extent_0)) {
         record_fault(3, 0, t, params.x_extent_0);
     } else if (u32(t_1) >= u32(params.x_extent_1)) {
