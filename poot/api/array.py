@@ -11,7 +11,8 @@ from typing_extensions import override
 
 from poot.api.checks import Check, joined
 from poot.backends.binding import check_array
-from poot.backends.device import Buffer, BufferView, DeviceBackend, Shareable, open_device, same_memory
+from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
+from poot.backends.sharing import same_memory, sharing_of
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
 from poot.errors import ArrayMutationError, DeviceError, EngineError
 from poot.trace.array import Array, NumpyArray
@@ -184,8 +185,9 @@ class DeviceArray(Array):
         DeviceError elsewhere.
         """
         backend = self._memory.device
-        if isinstance(backend, Shareable):
-            return backend.sharing.device()
+        sharing = sharing_of(backend)
+        if sharing is not None:
+            return sharing.device()
         if backend.host_view(self.view(), 0) is None:
             raise DeviceError(
                 device=self.device, message="its arrays are not exported", remedy='use x.to_device("cpu") first.'
@@ -206,11 +208,11 @@ class DeviceArray(Array):
         cannot be told read-only: on the host it gets a BufferError, on a GPU memory that it must not write.  One that
         wants another device than the array's gets a BufferError too, unless that is the CPU and a copy will do.
         """
-        backend, here = self._memory.device, self.__dlpack_device__()
+        sharing, here = sharing_of(self._memory.device), self.__dlpack_device__()
         wanted = here if dl_device is None else dl_device
-        if isinstance(backend, Shareable) and wanted == here:
+        if sharing is not None and wanted == here:
             versioned = max_version is not None and max_version[0] >= 1
-            return backend.sharing.export(self.view(), self._spec, stream, versioned=versioned, copy=bool(copy))
+            return sharing.export(self.view(), self._spec, stream, versioned=versioned, copy=bool(copy))
         if wanted != (_DLPACK_CPU, 0) or (wanted != here and copy is False):
             raise BufferError(f"an array on {self.device} is not exported to DLPack device {dl_device}")
         if wanted == here:
@@ -221,10 +223,10 @@ class DeviceArray(Array):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The elements on a CUDA device, read-only, for libraries without DLPack; AttributeError elsewhere."""
-        backend = self._memory.device
-        if not isinstance(backend, Shareable):
+        sharing = sharing_of(self._memory.device)
+        if sharing is None:
             raise AttributeError(f"an array on {self.device} has no __cuda_array_interface__")
-        return backend.sharing.interface(self.view(), self._spec)
+        return sharing.interface(self.view(), self._spec)
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise ArrayMutationError(what=f"an array {self._spec}", where=user_location())

@@ -12,7 +12,8 @@ from poot.api.devices import Device, choose
 from poot.api.foreign import device_array
 from poot.api.precision import Precision
 from poot.backends.binding import check_array
-from poot.backends.device import BufferView, same_memory
+from poot.backends.device import BufferView
+from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
 from poot.trace import ops

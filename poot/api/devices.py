@@ -17,7 +17,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from poot.backends.device import DeviceBackend, backend_names, open_device, same_memory
+from poot.backends.device import DeviceBackend, backend_names, open_device
+from poot.backends.sharing import same_memory
 from poot.backends.survey import survey
 from poot.errors import ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
 from poot.target import Language, Target

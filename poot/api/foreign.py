@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from poot.api.array import DeviceArray, Held
-from poot.backends.device import DeviceBackend, Shareable, open_device
+from poot.backends.device import DeviceBackend, open_device
 from poot.backends.dlpack import CUDA, CUDA_MANAGED
+from poot.backends.sharing import sharing_of
 from poot.errors import DeviceError
 
 
@@ -22,9 +23,10 @@ def device_array(value: Any, what: str) -> DeviceArray | None:
     if ordinal is None:
         return None
     backend: DeviceBackend = open_device(f"cuda:{ordinal}")
-    if not isinstance(backend, Shareable):
+    sharing = sharing_of(backend)
+    if sharing is None:
         raise DeviceError(device=backend.name, message="it does not take other libraries' arrays")
-    buffer, spec = backend.sharing.borrow(value, what)
+    buffer, spec = sharing.borrow(value, what)
     return DeviceArray(Held(backend, buffer), spec)
 
 
@@ -40,8 +42,8 @@ def gpu_of(value: Any) -> int | None:
 
 
 def _owner(address: int) -> int:
-    backend = open_device("cuda")
-    return backend.sharing.owner(address) if isinstance(backend, Shareable) else 0
+    sharing = sharing_of(open_device("cuda"))
+    return sharing.owner(address) if sharing is not None else 0
 
 
 def all_here(args: tuple[Any, ...], what: str) -> tuple[Any, ...] | None:

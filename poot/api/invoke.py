@@ -14,8 +14,9 @@ from poot.api.constants import keep
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Source
 from poot.backends.binding import check_array
-from poot.backends.device import Buffer, BufferView, DeviceBackend, same_memory
+from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.executable import Call
+from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType
 from poot.errors import OverflowArgumentError
 from poot.plan.program import Program

@@ -13,8 +13,9 @@ from poot.api.checks import Failed, LaunchCheck
 from poot.api.constants import note_write
 from poot.api.kernel_arguments import ArrayLike, HostArray, array_dtype, converter, fail
 from poot.api.kernel_plan import Plan, Scalar, refuse_overlap
-from poot.backends.device import BufferView, DeviceBackend, InPlace, same_memory
+from poot.backends.device import BufferView, DeviceBackend, InPlace
 from poot.backends.host import data_address, data_addresses
+from poot.backends.sharing import same_memory
 from poot.errors import DeviceMismatchError, KernelFault
 from poot.kernel.ir import FAULT_WORDS
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter

@@ -18,7 +18,6 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from poot.backends.toolchain import CompiledKernel
-from poot.dtypes import ArraySpec
 from poot.errors import ArgumentError, DeviceUnavailableError
 from poot.kernel.ir import Slot as ArgumentSlot
 from poot.target import Language, Target
@@ -290,48 +289,6 @@ class Controlling(Protocol):
     ) -> Recording:
         """`record` of steps with branches and loops among them."""
         ...
-
-
-# --- memory shared with other libraries -------------------------------------------------------------------------------
-
-
-class Sharing(Protocol):
-    """How arrays on a device come from other libraries and go to them without a copy."""
-
-    def device(self) -> tuple[int, int]:
-        """DLPack's kind and number of the device."""
-        ...
-
-    def owner(self, address: int) -> int:
-        """The number of the device, among all of its kind, that an address belongs to."""
-        ...
-
-    def borrow(self, value: Any, what: str) -> tuple[Buffer, ArraySpec]:
-        """The memory of another library's array on this device, which frees itself; `what` names it in errors."""
-        ...
-
-    def export(self, view: BufferView, spec: ArraySpec, stream: int | None, *, versioned: bool, copy: bool) -> Any:
-        """A DLPack capsule for a consumer that works on `stream`, as DLPack numbers it."""
-        ...
-
-    def interface(self, view: BufferView, spec: ArraySpec) -> dict[str, Any]:
-        """`__cuda_array_interface__`; AttributeError for a dtype that it does not have."""
-        ...
-
-
-@runtime_checkable
-class Shareable(Protocol):
-    """A device whose arrays other libraries can use in place; devices of the same `space` use one another's memory."""
-
-    sharing: Sharing
-    space: object
-
-
-def same_memory(one: DeviceBackend, other: DeviceBackend) -> bool:
-    """Whether two devices are one as far as memory goes: the same, or the same GPU in two languages."""
-    if one is other:
-        return True
-    return isinstance(one, Shareable) and isinstance(other, Shareable) and one.space is other.space
 
 
 @runtime_checkable

@@ -8,12 +8,14 @@ keeps its owner alive until the consumer, or the capsule itself where nobody too
 from __future__ import annotations
 
 import ctypes
+import struct
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from poot.backends import capsules
-from poot.dtypes import BY_NAME, ArraySpec, DType
+from poot.dtypes import ALL, ArraySpec, DType, bf16
 from poot.errors import ArgumentError
 
 CPU: Final = 1
@@ -26,50 +28,20 @@ VERSION: Final = (1, 0)
 
 _READ_ONLY: Final = 1
 _COPIED: Final = 2
-_CODES: Final = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
-_KINDS: Final = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "bool"}
+_KINDS: Final = {"int": 0, "uint": 1, "float": 2, "bool": 6}
+#: Code, bits and lanes of each dtype.
+_CODES: Final = {dtype: (4 if dtype is bf16 else _KINDS[dtype.kind], 8 * dtype.itemsize, 1) for dtype in ALL}
+_DTYPES: Final = {fields: dtype for dtype, fields in _CODES.items()}
 
-
-class _Device(ctypes.Structure):
-    _fields_ = (("kind", ctypes.c_int32), ("number", ctypes.c_int32))
-
-
-class _Type(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
-
-
-_Extents = ctypes.POINTER(ctypes.c_int64)
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("rank", ctypes.c_int32),
-        ("type", _Type),
-        ("shape", _Extents),
-        ("strides", _Extents),
-        ("offset", ctypes.c_uint64),
-    )
-
+# A tensor is data, device, rank and type, shape, strides and byte offset; in front of it stand, in version 1, the
+# version, the owner, the deleter and flags, and behind it in the older structure the owner and the deleter.
+_TENSOR: Final = "QiiiBBHQQQ"
+_VERSIONED: Final = struct.Struct("<IIQQQ" + _TENSOR)
+_PLAIN: Final = struct.Struct("<" + _TENSOR + "QQ")
+_OWNER_VERSIONED: Final = 8
+_OWNER_PLAIN: Final = 48
 
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _Managed(ctypes.Structure):
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-class _Versioned(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    )
-
 
 _NAMES: Final = {False: capsules.NAME, True: capsules.NAME_VERSIONED}
 _USED: Final = {False: capsules.USED, True: capsules.USED_VERSIONED}
@@ -109,25 +81,25 @@ def take(capsule: Any, what: str) -> Lent:
     versioned = bool(_is_valid(at, _NAMES[True]))
     if not versioned and not _is_valid(at, _NAMES[False]):
         raise ArgumentError(what=what, actual=capsule, expected="a DLPack capsule that has not been used")
-    address = _pointer(at, _NAMES[versioned])
-    managed: Any = (_Versioned if versioned else _Managed).from_address(address)
-    if versioned and managed.major > VERSION[0]:
-        raise ArgumentError(what=what, actual=f"DLPack {managed.major}", expected=f"DLPack {VERSION[0]} or older")
-    tensor: _Tensor = managed.tensor
-    dtype = _dtype(tensor.type, what)
-    shape = tuple(int(tensor.shape[axis]) for axis in range(tensor.rank))
-    strides = contiguous(shape)
-    if tensor.strides:
-        strides = tuple(int(tensor.strides[axis]) for axis in range(tensor.rank))
-    read_only = not versioned or bool(managed.flags & _READ_ONLY)
-    deleter: int | None = managed.deleter
+    at_tensor = _pointer(at, _NAMES[versioned])
+    form = _VERSIONED if versioned else _PLAIN
+    fields = form.unpack(ctypes.string_at(at_tensor, form.size))
+    if versioned and fields[0] > VERSION[0]:
+        raise ArgumentError(what=what, actual=f"DLPack {fields[0]}", expected=f"DLPack {VERSION[0]} or older")
+    data, kind, number, rank, code, bits, lanes, extents, steps, offset = fields[5:] if versioned else fields[:10]
+    deleter, flags = (fields[3], fields[4]) if versioned else (fields[11], _READ_ONLY)
+    dtype = _DTYPES.get((code, bits, lanes))
+    if dtype is None:
+        actual = f"DLPack dtype code {code}, {bits} bits, {lanes} lanes"
+        raise ArgumentError(what=what, actual=actual, expected="a dtype of poot")
+    shape = struct.unpack(f"<{rank}q", ctypes.string_at(extents, 8 * rank)) if rank else ()
+    strides = struct.unpack(f"<{rank}q", ctypes.string_at(steps, 8 * rank)) if rank and steps else contiguous(shape)
 
     def release() -> None:
         if deleter:
-            _Deleter(deleter)(address)
+            _Deleter(deleter)(at_tensor)
 
-    place = (int(tensor.device.kind), int(tensor.device.number))
-    lent = Lent((tensor.data or 0) + int(tensor.offset), dtype, shape, strides, place, read_only, release)
+    lent = Lent(data + offset, dtype, shape, strides, (kind, number), bool(flags & _READ_ONLY), release)
     _rename(at, _USED[versioned])
     return lent
 
@@ -139,16 +111,6 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(extent, 1)
     return tuple(reversed(strides))
-
-
-def _dtype(kind: _Type, what: str) -> DType:
-    name = _KINDS.get(int(kind.code), "?")
-    name += "" if name == "bool" else str(int(kind.bits))
-    if kind.lanes != 1 or name not in BY_NAME:
-        lanes = f" of {kind.lanes} lanes" if kind.lanes != 1 else ""
-        actual = f"DLPack dtype code {kind.code}, {kind.bits} bits{lanes}"
-        raise ArgumentError(what=what, actual=actual, expected="a dtype of poot")
-    return BY_NAME[name]
 
 
 # --- making -----------------------------------------------------------------------------------------------------------
@@ -163,7 +125,7 @@ class Owner:
         self._kept: object = None
 
     def keep(self, kept: object) -> None:
-        """Hold the capsule's own structures, which end with this object."""
+        """Hold the capsule's own memory, which ends with this object."""
         self._kept = kept
 
 
@@ -181,21 +143,21 @@ def make(
 
     Only a `versioned` one can say that it is `read_only`.
     """
-    rank = spec.rank
-    extents = (ctypes.c_int64 * (2 * rank))(*spec.shape, *contiguous(spec.shape))
-    first = ctypes.cast(extents, _Extents)
-    second = ctypes.cast(ctypes.addressof(extents) + 8 * rank, _Extents)
-    code = _CODES["bfloat" if spec.dtype.name == "bf16" else spec.dtype.kind]
-    kind = _Type(code, 8 * spec.dtype.itemsize, 1)
-    tensor = _Tensor(address or None, _Device(*device), rank, kind, first, second, 0)
-    native = capsules.functions(_Managed.context.offset, _Versioned.context.offset)
-    managed: Any
+    rank, dtype = spec.rank, spec.dtype
+    code, bits, lanes = _CODES[dtype]
+    native = capsules.functions(_OWNER_PLAIN, _OWNER_VERSIONED)
+    form = _VERSIONED if versioned else _PLAIN
+    memory = array("b", bytes(form.size + 16 * rank))
+    at = memory.buffer_info()[0]
+    extents = at + form.size
+    tensor = address, *device, rank, code, bits, lanes, extents, extents + 8 * rank, 0
     if versioned:
         flags = (_READ_ONLY if read_only else 0) | (_COPIED if copied else 0)
-        managed = _Versioned(*VERSION, id(owner), native.delete_versioned, flags, tensor)
+        form.pack_into(memory, 0, *VERSION, id(owner), native.delete_versioned, flags, *tensor)
     else:
-        managed = _Managed(tensor, id(owner), native.delete)
-    owner.keep((managed, extents))
-    capsule = _new(ctypes.addressof(managed), _NAMES[versioned], native.drop)
+        form.pack_into(memory, 0, *tensor, id(owner), native.delete)
+    struct.pack_into(f"<{2 * rank}q", memory, form.size, *spec.shape, *contiguous(spec.shape))
+    owner.keep(memory)
+    capsule = _new(at, _NAMES[versioned], native.drop)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
     return capsule

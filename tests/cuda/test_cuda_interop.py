@@ -160,8 +160,7 @@ def test_torch_streams_are_waited_for(cuda: DeviceBackend) -> None:
             slow.fill(x, float(number))
             y = f(x)
             back = torch.from_dlpack(y)
-            total = back.sum()
-        assert total.item() == (number + 1) * (1 << 20)
+            assert back.sum().item() == (number + 1) * (1 << 20)
         del y, back
 
 

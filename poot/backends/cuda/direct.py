@@ -103,4 +103,6 @@ class DirectCall:
         if result:
             device.refuse("launch", result)
         count = self._outputs
+        if count == len(spans):
+            return spans, None
         return spans[:count], spans[count] if self._faults else None
