@@ -39,7 +39,7 @@ class Case:
 
     family: Family
     graph: Graph
-    arrays: Mapping[str, Array]
+    arrays: Mapping[Any, Array]
 
     @staticmethod
     def of(family: Family, seed: int, dtypes: Sequence[DType] = ALL, equations: int = EQUATIONS) -> Case:
@@ -54,6 +54,11 @@ class Case:
             return [*outputs, *states.values()]
         found = evaluate(self.graph, self.arrays)
         return [Bound.of(np.asarray(array)) for array in (*found.output, *found.state.values())]
+
+
+def shared_dtypes(*devices: Any) -> tuple[DType, ...]:
+    """The dtypes that all of these devices have."""
+    return tuple(dtype for dtype in ALL if all(dtype in device.target.dtypes for device in devices))
 
 
 def on_device(case: Case, device: Any, mode: Mode) -> list[Array]:

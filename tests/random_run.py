@@ -29,7 +29,7 @@ import numpy as np
 
 import poot
 from poot.trace.primitives import table
-from tests.random_check import Case, check, reduced, tightness
+from tests.random_check import Case, check, reduced, shared_dtypes, tightness
 from tests.random_graphs import primitives
 
 CHUNK = 8
@@ -61,7 +61,8 @@ def work(family: str, seeds: Sequence[int], runs: Sequence[str], out: Path) -> N
 def one(family: Any, seed: int, runs: Sequence[str]) -> Line:
     """The line of one graph; `runs` are devices with modes, such as "cpu fused"."""
     start = time.monotonic()
-    case = Case.of(family, seed)
+    devices = {run.split()[0]: poot.device(run.split()[0]) for run in runs}
+    case = Case.of(family, seed, shared_dtypes(*devices.values()))
     found: Counter[str] = Counter()
     primitives(case.graph, found)
     failures: list[dict[str, Any]] = []
@@ -70,7 +71,7 @@ def one(family: Any, seed: int, runs: Sequence[str]) -> Line:
         name, mode = run.split()
         if mode not in wanted:
             wanted[mode] = case.wanted(mode)  # type: ignore[arg-type]
-        device = poot.device(name)
+        device = devices[name]
         failure = check(case, device, mode, wanted[mode])  # type: ignore[arg-type]
         if failure is not None:
             small, why = reduced(case, device, mode, failure)  # type: ignore[arg-type]

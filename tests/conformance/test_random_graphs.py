@@ -15,12 +15,13 @@ import pytest
 
 from poot.trace.parse import parse_graph
 from poot.trace.primitives import table
-from tests.random_check import Case, check
+from tests.random_check import Case, Mode, check, shared_dtypes
 from tests.random_graphs import primitives, random_bindings
 
 BLOCKS = 8
 COUNT = 2000
 FAMILIES = ("exact", "float")
+MODES: tuple[Mode, Mode] = ("fused", "strict")
 
 #: Graphs that were wrong once, reduced, each with the family whose arrays showed it.
 FOUND: dict[str, tuple[Any, str]] = {
@@ -90,8 +91,8 @@ def test_a_device_equals_the_oracle(family: Any, block: int, device: Any, cases:
     for number in range(full):
         seed = full * block + number
         size = 100 if full > 1 else 30 if device.name in ("cpu", "interpret") else 10
-        case = Case.of(family, seed, sorted(device.target.dtypes, key=lambda dtype: dtype.name), size)
-        for mode in ("fused", "strict") if full > 1 else (("fused", "strict")[block % 2],):
+        case = Case.of(family, seed, shared_dtypes(device), size)
+        for mode in MODES if full > 1 else (MODES[block % 2],):
             failure = check(case, device, mode)
             assert failure is None, (family, seed, mode, failure)
 
@@ -116,5 +117,5 @@ def test_what_was_found(name: str, device: Any) -> None:
     if {variable.spec.dtype for variable in graph.variables} <= device.target.dtypes:
         for seed in range(3):
             case = Case(family, graph, random_bindings(graph, np.random.default_rng(seed), family))
-            for mode in ("fused", "strict"):
+            for mode in MODES:
                 assert check(case, device, mode) is None
