@@ -98,6 +98,7 @@ ALGORITHMS: list[tuple[Callable[..., Any], Callable[[np.random.Generator], list[
 ]
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
 @pytest.mark.parametrize(("algorithm", "data"), ALGORITHMS, ids=lambda item: getattr(item, "__name__", None))
 def test_it_gives_the_same_everywhere(algorithm: Callable[..., Any], data: Any, device_name: str) -> None:
     arrays = data(np.random.default_rng(3))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import optree
+import pytest
 
 import poot
 from examples import sentence_similarity as example
@@ -48,6 +49,7 @@ def test_a_scan_of_many_steps_traces_its_body_once(device_name: str) -> None:
     assert graph.equations[0].params["length"] == STEPS
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
 def test_ten_thousand_integer_steps_are_exact(fast_device: str) -> None:
     @poot.trace(device=fast_device)
     def generator(seed: Any) -> Any:
@@ -134,6 +136,7 @@ def stacked(params: Any) -> Any:
     return {**params, "layers": layers}
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
 def test_minilm_with_scanned_layers_equals_the_unrolled_one(device_name: str) -> None:
     params = example.load_params()
     tokens = example.tokenize(["A cat naps.", "Shares fell."])

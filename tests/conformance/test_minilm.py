@@ -69,14 +69,14 @@ def test_short_sentences_on_every_device(device_name: str) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-@pytest.mark.slow_on("wgpu")
+@pytest.mark.slow_on("opencl", "wgpu")
 def test_each_sentence_alone(fast_device: str) -> None:
     actual = np.concatenate([example.embed([sentence], device=fast_device) for sentence in SENTENCES])
     assert worst(actual, EXPECTED) <= TOLERANCE
 
 
 @pytest.mark.usefixtures("alone")
-@pytest.mark.slow_on("wgpu")
+@pytest.mark.slow_on("opencl", "wgpu")
 def test_padded_batches(fast_device: str) -> None:
     assert worst(example.embed(SENTENCES, device=fast_device), EXPECTED) <= TOLERANCE
     assert worst(example.embed(SENTENCES[:3], device=fast_device), EXPECTED[:3]) <= TOLERANCE

@@ -97,6 +97,7 @@ def failures(cases: Any, device: Any) -> list[str]:
     return found
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
 def test_some_operators(device: Any) -> None:
     assert failures(quick_cases(), device) == []
 
