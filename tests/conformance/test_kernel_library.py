@@ -250,3 +250,34 @@ def test_accelerations(device: Device, n: int) -> None:
     apart = position.astype(np.float64)[None] - position.astype(np.float64)[:, None]
     square = (apart**2).sum(-1) + 0.01
     close(out, np.einsum("ijk,ij->ik", apart, mass.astype(np.float64) / square**1.5), 100)
+
+
+# --- nothing --------------------------------------------------------------------------------------------------------
+
+
+def empty(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.zeros(shape, dtype)
+
+
+def test_empty_arrays(device: Device) -> None:
+    library.add(empty(0), empty(0), empty(0), threads=0, device=device)
+    library.saxpy(1.0, empty(0), empty(0), threads=0, device=device)
+    library.mandelbrot(empty(0, 4, dtype=np.int32), -2.0, 1.0, 0.1, 10, threads=(4, 0), device=device)
+    library.game_of_life(empty(0, 0, dtype=np.uint8), empty(0, 0, dtype=np.uint8), threads=(0, 0), device=device)
+    library.softmax(empty(0, 5), empty(0, 5), groups=0, device=device)
+    library.rmsnorm(empty(3, 0), empty(0), empty(3, 0), 1e-6, groups=3, device=device)
+    library.scan(empty(0), empty(0), groups=1, device=device)
+    library.transpose(empty(0, 5), empty(5, 0), groups=(1, 1), device=device)
+    library.convolution(empty(0, 3), empty(3, 3), empty(0, 3), threads=(3, 0), device=device)
+    library.bitonic_step(empty(0), 1, threads=0, device=device)
+    library.accelerations(empty(0, 3), empty(0), empty(0, 3), 0.1, groups=0, device=device)
+
+
+def test_sums_of_nothing_are_zero(device: Device) -> None:
+    c, y = np.ones((3, 4), np.float32), np.ones((2, 3), np.float32)
+    library.matmul(empty(3, 0), empty(0, 4), c, groups=(1, 1), device=device)
+    library.gemv(empty(2, 3, 0), empty(2, 0), y, groups=(3, 2), device=device)
+    assert not c.any() and not y.any()
+    counts = np.full(256, 3, np.int32)
+    library.histogram(empty(0, dtype=np.uint8), counts, groups=2, device=device)
+    assert (counts == 3).all()
