@@ -33,6 +33,7 @@ from poot.dtypes import ArraySpec, DType
 
 _ABSENT = object()
 _STABLE = (*PLAIN, float, np.generic, DType)
+_NDARRAY: Final[type[Any]] = np.ndarray
 #: NumPy's flags of C-contiguous, aligned arrays.
 _PLAIN_FLAGS = 0x101
 
@@ -240,20 +241,19 @@ class FastCall:
         """Run; MISS where the arguments are others, or the long way has to be taken."""
         if len(args) != self._count:
             return MISS
-        device = self._device
+        device, on_host = self._device, self._on_host
         addresses: list[int] = []
         for position, value, spec, dtype, shape in self._expected:
             if position >= 0:
                 value = args[position]
-            kind = cast("type[object]", type(value))
-            if kind is np.ndarray and self._on_host:
+            if type(value) is _NDARRAY and on_host:
                 if (value.dtype is not dtype and value.dtype != dtype) or value.shape != shape:
                     return MISS
                 if value.flags.num & _PLAIN_FLAGS != _PLAIN_FLAGS:
                     return MISS
                 addresses.append(data_address(value))
-            elif kind is DeviceArray:
-                memory = value._memory
+            elif type(value) is DeviceArray:
+                memory: Any = value._memory
                 if memory.device is not device or value._check is not None or value._gone:
                     return MISS
                 if value._spec is not spec and value._spec != spec:

@@ -111,9 +111,7 @@ class CudaDevice:
         self.sharing = Interop(self)
         self.forked = False
         #: The current stream of the calling thread, on this GPU.
-        self.current_stream: Callable[[], Any] = cupy.cuda.get_current_stream
-        if cupy.cuda.runtime.getDeviceCount() > 1:
-            self.current_stream = functools.partial(cupy.cuda.get_current_stream, ordinal)
+        self.current_stream: Callable[[], Any] = functools.partial(cupy.cuda.get_current_stream, ordinal)
         _opened.add(self)
 
     def with_language(self, language: Language) -> CudaDevice:
