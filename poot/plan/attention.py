@@ -20,10 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from math import prod
 
-from poot.plan.elements import probe
-from poot.plan.emitter import Emitter
 from poot.plan.groups import Attention, Group, Power, copy
-from poot.plan.indexing import Axis, Indices, axes_for, loops_of, of_axis
+from poot.plan.indexing import Axis, Indices, axes_for, of_axis
 from poot.plan.joins import (
     Reading,
     Setting,
@@ -35,6 +33,7 @@ from poot.plan.joins import (
     room,
     spread,
 )
+from poot.plan.powers import NO_SOFTMAX, Powers, axes_of, varies
 from poot.trace.graph import Atom, Equation, Graph, Value
 from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
 from poot.trace.primitives.contract import dimension_numbers
@@ -43,6 +42,8 @@ from poot.trace.primitives.contract import dimension_numbers
 _LOOK_BACK = 200
 #: Contractions among them that are tried as the one that makes the scores.
 _TRIED = 3
+#: Bytes of scores that are not stored even where queries are too few for the device.
+_LARGE = 1 << 28
 #: The longest rows of queries and values that a thread keeps.
 _WIDEST = 512
 
@@ -63,10 +64,14 @@ class Streams:
         equations = enumerate(self.graph.equations)
         self.numbers = {value.id: number for number, equation in equations for value in equation.outputs}
 
+    def number(self, atom: Atom) -> int:
+        """The number of the equation that makes a value, or -1."""
+        return self.numbers.get(atom.id, -1) if isinstance(atom, Value) else -1
+
     def maker(self, atom: Atom) -> Equation | None:
         """The equation that makes a value."""
-        number = self.numbers.get(atom.id) if isinstance(atom, Value) else None
-        return None if number is None else self.graph.equations[number]
+        number = self.number(atom)
+        return None if number < 0 else self.graph.equations[number]
 
     def take(self, number: int) -> None:
         """Let the group of a contraction that ends attention, which has just been placed, take all of it."""
@@ -114,7 +119,7 @@ def _candidates(scene: Streams, weights: Atom) -> list[int]:
         powers |= equation.primitive == "exp"
         sums |= equation.primitive == "reduce_sum"
         if isinstance(rule, Contraction):
-            found.append(scene.numbers[atom.id])
+            found.append(scene.number(atom))
         elif isinstance(rule, (Elementwise, Reduction)) or (isinstance(rule, Pull) and rule.movement):
             pending += equation.inputs
     return sorted(set(found), reverse=True) if powers and sums else []
@@ -131,8 +136,7 @@ class _Match:
         self.products = products
         self.keys = tuple(axis for form in group.reduced for axis in form.axes)
         self.inner: tuple[Axis, ...] = ()
-        self.powers: dict[int, tuple[Value, Power]] = {}
-        self.scored: set[int] = set()
+        self.powers = Powers(scene.setting.space, self.group, self.keys, scene.number, scene.maker)
 
     def run(self) -> Group | str:
         equations = self.scene.graph.equations
@@ -156,7 +160,7 @@ class _Match:
         pending = [weights]
         while pending:
             atom = pending.pop()
-            number = scene.numbers.get(atom.id, -1) if isinstance(atom, Value) else -1
+            number = scene.number(atom)
             if number < self.products or number in above:
                 continue
             above.add(number)
@@ -165,7 +169,7 @@ class _Match:
         spine = {self.products}
         for number in sorted(above):
             inputs = scene.graph.equations[number].inputs
-            if any(isinstance(atom, Value) and scene.numbers.get(atom.id) in spine for atom in inputs):
+            if any(scene.number(atom) in spine for atom in inputs):
                 spine.add(number)
         return spine
 
@@ -204,7 +208,7 @@ class _Match:
             return f"{equation.primitive} is part of its softmax"
         axes = reduced_axes(equation)
         extents = [operand.shape[axis] for axis in axes if operand.shape[axis] != 1]
-        if extents != [axis.extent for axis in self.keys] or self._varies(place):
+        if extents != [axis.extent for axis in self.keys] or self.powers.moves(place):
             return "its softmax is not along the axes that are contracted"
         along = tuple(map(of_axis, self.keys))
         index = operand_index(operand, axes, place, spread(along, extents, [operand.shape[axis] for axis in axes]))
@@ -223,89 +227,7 @@ class _Match:
         self.group.operands[self.products] = tuple(index for reading in readings for index in reading.places or ())
         return readings
 
-    # --- places ---
-
-    def _place(self, atom: Atom) -> Indices:
-        places = self.group.places.get(atom.id) if isinstance(atom, Value) else None
-        return places[0] if places else ()
-
-    def _varies(self, index: Indices, axes: Sequence[Axis] | None = None) -> bool:
-        wanted = {leaf for axis in (self.keys if axes is None else axes) for leaf in axis.leaves()}
-        return any(axis in wanted for axis in _axes(index))
-
-    def _settled(self, atom: Atom, index: Indices) -> tuple[Atom, Indices]:
-        """A value through the views that made it, as far as its index moves along the keys."""
-        while isinstance(atom, Value) and self._varies(index):
-            equation = self.scene.maker(atom)
-            rule = None if equation is None else lookup(equation.primitive).lower
-            if equation is None or not isinstance(rule, Pull) or not rule.movement or len(equation.outputs) != 1:
-                break
-            found = probe(Emitter("probe", self.scene.setting.space, probing=True), equation, rule, index)
-            if not found.view:
-                break
-            atom, index = equation.inputs[found.reads[0].operand], found.reads[0].index
-        return atom, index
-
     # --- what it computes ---
-
-    def _above(self, atom: Atom) -> Equation | None:
-        """The member that makes a value, casts and movement left out."""
-        while True:
-            number = self.scene.numbers.get(atom.id, -1) if isinstance(atom, Value) else -1
-            equation = self.group.members.get(number)
-            if equation is None:
-                return None
-            rule = lookup(equation.primitive).lower
-            if equation.primitive != "cast" and not (isinstance(rule, Pull) and rule.movement):
-                return equation
-            self.scored.add(number)
-            (atom,) = equation.inputs
-
-    def _split(self, equation: Equation) -> tuple[Atom, Atom, Indices] | None:
-        """A MAP of two operands as the one that varies along the keys, and a row value with where it is read."""
-        left, right = equation.inputs
-        place = self._place(equation.outputs[0])
-        ours, theirs = (self._settled(atom, place if atom.shape else ()) for atom in (left, right))
-        if self._varies(ours[1]) and not self._varies(theirs[1]):
-            return (left, *theirs)
-        if equation.primitive == "mul" and self._varies(theirs[1]) and not self._varies(ours[1]):
-            return (right, *ours)
-        return None
-
-    def _power(self, atom: Atom) -> tuple[Value, Power] | str:
-        """A value as a power times or over row values, and the score that the power is of."""
-        factors: list[tuple[str, Atom, Indices]] = []
-        equation = self._above(atom)
-        while equation is not None and equation.primitive in ("mul", "div"):
-            halves = self._split(equation)
-            if halves is None:
-                break
-            factors.append((equation.primitive, *halves[1:]))
-            self._note(equation)
-            equation = self._above(halves[0])
-        if equation is None or equation.primitive != "exp":
-            return "its weights are no softmax of scores"
-        self._note(equation)
-        shifts: list[tuple[Atom, Indices]] = []
-        (atom,) = equation.inputs
-        while True:
-            equation = self._above(atom)
-            halves = self._split(equation) if equation is not None and equation.primitive == "sub" else None
-            if equation is None or halves is None or not self._of_scores(halves[1]):
-                break
-            shifts.append(halves[1:])
-            self._note(equation)
-            atom = halves[0]
-        if equation is None:
-            return "its weights are no softmax of scores"
-        return equation.outputs[0], Power(tuple(shifts), tuple(reversed(factors)))
-
-    def _of_scores(self, atom: Atom) -> bool:
-        return isinstance(atom, Value) and self.scene.numbers.get(atom.id) in self.group.members
-
-    def _note(self, equation: Equation) -> None:
-        """Note that an equation is part of a power or of weights rather than of the scores."""
-        self.scored.add(self.scene.numbers[equation.outputs[0].id])
 
     def _finish(self, weights: Atom, spine: set[int]) -> Group | str:
         group = self.group
@@ -313,7 +235,7 @@ class _Match:
         for number in sorted(spine):
             if isinstance(lookup(group.members[number].primitive).lower, Reduction):
                 reductions[number] = group.members[number]
-        found = self._power(weights)
+        found = self.powers.power(weights)
         if isinstance(found, str):
             return found
         score, power = found
@@ -321,12 +243,12 @@ class _Match:
         sums: list[tuple[int, Power]] = []
         for number, equation in reductions.items():
             if equation.primitive == "reduce_max":
-                above = self._above(equation.inputs[0])
+                above = self.powers.above(equation.inputs[0])
                 if above is None or above.outputs[0] is not score:
                     return "its maximum is not that of its scores"
                 maxima.append(number)
                 continue
-            summed = self._power(equation.inputs[0])
+            summed = self.powers.power(equation.inputs[0])
             if isinstance(summed, str) or summed[0] is not score or summed[1].factors:
                 return "its sums are not of powers of its scores"
             sums.append((number, summed[1]))
@@ -341,18 +263,18 @@ class _Match:
         pending: list[Atom] = [score]
         while pending:
             atom = pending.pop()
-            number = self.scene.numbers.get(atom.id, -1) if isinstance(atom, Value) else -1
+            number = self.scene.number(atom)
             if number not in spine or number in making:
                 continue
             making.add(number)
-            if number in reductions or not self._varies(self._place(atom)):
+            if number in reductions or not self.powers.moves(self.powers.place(atom)):
                 return "its scores are computed from sums over scores"
             if number != self.products:
                 pending += self.group.members[number].inputs
-        for number in spine - making - reductions - self.scored:
+        for number in spine - making - reductions - self.powers.seen:
             (value,) = self.group.members[number].outputs
-            if self._varies(self._settled(value, self._place(value))[1]):
-                return "its weights are no softmax of scores"
+            if self.powers.moves(self.powers.settled(value, self.powers.place(value))[1]):
+                return NO_SOFTMAX
         return ""
 
     def _attention(
@@ -360,16 +282,20 @@ class _Match:
     ) -> Group | str:
         group = self.group
         left, right = group.operands[self.products]
-        query = 1 if self._varies(left) else 0
+        query = 1 if self.powers.moves(left) else 0
         queries, keys = (right, left) if query else (left, right)
         values = group.operands[self.number][1 - self.side]
-        shared = set(_axes(keys)) | set(_axes(values))
+        shared = set(axes_of(keys)) | set(axes_of(values))
         rows = [axis for axis in group.parallel_leaves() if axis not in shared]
-        columns = tuple(axis for axis in group.parallel_leaves() if axis not in _axes(self._place(score)))
+        columns = tuple(axis for axis in group.parallel_leaves() if axis not in axes_of(self.powers.place(score)))
         own = {leaf for axis in columns for leaf in axis.leaves()}
-        if self._varies(queries) or not self._varies(keys) or any(axis in own for axis in _axes(queries) + _axes(keys)):
+        if (
+            self.powers.moves(queries)
+            or not self.powers.moves(keys)
+            or any(axis in own for axis in axes_of(queries) + axes_of(keys))
+        ):
             return "its queries and keys share axes"
-        if not set(columns) <= set(_axes(values)) or self._varies(values, self.inner):
+        if not set(columns) <= set(axes_of(values)) or varies(values, self.inner):
             return "its values do not have axes of their own"
         counts = [prod(axis.extent for axis in axes) for axes in (rows, self.keys, self.inner, columns)]
         costs = self.scene.setting.costs
@@ -377,6 +303,10 @@ class _Match:
             return f"its rows of {max(counts[2:])} are longer than the {_WIDEST} that a thread keeps"
         if counts[0] < costs.stream_rows or counts[1] < costs.stream_keys:
             return f"{counts[0]} queries and {counts[1]} keys are too few to stream"
+        queries = group.rows // counts[3]
+        busy = -(-queries // costs.stream_lanes) >= costs.parallel
+        if not busy and queries * counts[1] * score.dtype.itemsize < _LARGE:
+            return f"{queries} queries do not keep the device busy, one a thread"
         group.kind = "attention"
         group.attention = Attention(
             self.products,
@@ -391,8 +321,3 @@ class _Match:
             columns,
         )
         return group
-
-
-def _axes(index: Indices) -> list[Axis]:
-    """The loop axes that an index moves along, those of quotients included."""
-    return [axis for form in index for axis in loops_of(form)]

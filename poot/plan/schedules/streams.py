@@ -85,7 +85,8 @@ class Stream:
             collapse([leaf for axis in axes for leaf in axis.leaves()], forms, fixed)
             for axes in (streamed.keys, streamed.inner, streamed.columns)
         )
-        self.span = span(self.context.space, group) if self.blocks > 1 else None
+        # An element that faults is read whatever the mask says.
+        self.span = span(self.context.space, group) if self.blocks > 1 and not group.faults else None
 
     def equation(self, number: int) -> Equation:
         return self.group.members[number]

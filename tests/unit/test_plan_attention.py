@@ -1,0 +1,225 @@
+"""Attention: what becomes one streaming kernel, what does not and why, and that results and memory are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poot
+from poot import ops
+from poot.dtypes import ArraySpec, f32
+from poot.kernel.ir import Load, Store, walk
+from poot.plan.compile import compile as plan
+from poot.plan.limits import CompileOptions
+from poot.plan.program import Program
+from poot.plan.report import totals
+from poot.plan.verify import verify
+from poot.trace.evaluate import evaluate
+from poot.trace.graph import Graph
+from tests.attention_cases import CASES, H, K, Q, before, causal, normal, plain, qkv, stream_anything
+from tests.plan_support import INTERPRET, compare, run_program
+
+pytestmark = pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
+
+INF = float("inf")
+LONG = (f32[2, 256, 16],) * 3
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream_anything(monkeypatch)
+
+
+def graph_of(function: Callable[..., Any], *arguments: Any) -> Graph:
+    return poot.trace(function).program(*arguments, device="interpret").graph
+
+
+def kernels(program: Program) -> list[str]:
+    return [program.kernels[launch.kernel].name for launch in program.launches]
+
+
+def bound(graph: Graph, function: Callable[..., Any], arrays: Any) -> dict[str, np.ndarray[Any, Any]]:
+    named = dict(zip(function.__code__.co_varnames, arrays, strict=False))
+    return {variable.name: named[variable.name] for variable in graph.inputs}
+
+
+def check(function: Callable[..., Any], arrays: Any) -> Program:
+    """Plan, run in the interpreter, compare with the oracle."""
+    graph = graph_of(function, *arrays)
+    program = plan(graph, INTERPRET)
+    values = bound(graph, function, arrays)
+    with np.errstate(all="ignore"):
+        actual, _ = run_program(program, values)
+        compare(actual, evaluate(graph, {**values}).output, exact=False)
+    return program
+
+
+# --- what is streamed -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_one_kernel_and_right(name: str) -> None:
+    program = check(*CASES[name])
+    found = kernels(program)
+    assert found.count("attention") == (2 if name == "two layers" else 1)
+    assert not any("reduce" in kernel for kernel in found)
+    assert not any(isinstance(n, (Load, Store)) and n.checked for k in verify(program) for n in walk(k.body))
+
+
+BOUNDED = ["causal", "everything", "finite window", "no key", "repeated heads", "scaled after the mask"]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", BOUNDED)
+def test_masked_keys_are_not_visited(name: str) -> None:
+    program = check(*CASES[name])
+    assert "attention_values" in kernels(program)
+
+
+def test_the_figures_of_the_targets() -> None:
+    program = check(causal, (normal(2, 300, 12), normal(2, 300, 12), normal(2, 300, 12)))
+    assert kernels(program) == ["attention_values", "attention"]
+    assert program.numerics == "reassociating"
+
+
+SPECIAL = ["plain", "causal", "added mask", "padding", "no key", "no key, finite", "no key, zeros", "everything"]
+SPECIAL += ["finite window", "tril of bools", "by logsumexp", "scaled after the mask", "causal, f16", "grouped, bf16"]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize("operand", range(3))
+def test_infinities_and_nans_are_where_the_oracle_has_them(name: str, operand: int) -> None:
+    function, arrays = CASES[name]
+    rng = np.random.default_rng(operand)
+    spoilt = [array.copy() for array in arrays]
+    for value in (INF, -INF, np.nan)[: operand + 1]:
+        place = tuple(int(rng.integers(extent)) for extent in spoilt[operand].shape)
+        spoilt[operand][place] = value
+    check(function, spoilt)
+
+
+MASKS: dict[str, Callable[[Any, Any, int], Any]] = {
+    "upper": lambda i, j, n: j <= i + n,
+    "strict": lambda i, j, n: j < i + n,
+    "lower": lambda i, j, n: i - n <= j,
+    "not": lambda i, j, n: ~(i + n < j),
+    "both": lambda i, j, n: (j <= i + n) & (j > i - 2 * n),
+    "neither": lambda i, j, n: ~((j > i + n) | (j < i - n)),
+    "either": lambda i, j, n: (j <= i + n) | (j == 0),
+    "backwards": lambda i, j, n: j + i <= 20 + n,
+    "blocks": lambda i, j, n: j // 4 == i // 4,
+    "strided": lambda i, j, n: 2 * j <= i + n,
+    "constant": lambda i, j, n: j < 5 + abs(n),
+    "wide": lambda i, j, n: j.astype(poot.i64) <= i.astype(poot.i64) + n,
+    "by zero": lambda i, j, n: ops.where(j <= i + n, 1, 0) != 0,
+}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("fill", [-INF, -1e9, -40.0, 3.0])
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_of_all_kinds(name: str, fill: float) -> None:
+    rng = np.random.default_rng(len(name))
+    queries, keys, n = int(rng.integers(9, 40)), int(rng.integers(9, 40)), int(rng.integers(-6, 9))
+
+    def function(q: Any, k: Any, v: Any) -> Any:
+        kept = MASKS[name](ops.arange(queries)[:, None], ops.arange(keys)[None, :], n)
+        return ops.nn.softmax(ops.where(kept, q @ k.mT * 4.0, fill)) @ v
+
+    program = check(function, (normal(2, queries, 4), normal(2, keys, 4), normal(2, keys, 5)))
+    assert kernels(program)[-1] == "attention"
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_linear_in_the_length() -> None:
+    def arena(length: int) -> int:
+        def function(q: Any, k: Any, v: Any) -> Any:
+            return ops.nn.softmax(ops.where(before(length, length), q @ k.mT, -INF)) @ v
+
+        program = poot.trace(function).program(*[f32[8, length, 64]] * 3, device="interpret")
+        assert kernels(program) == ["attention_values", "attention"]
+        return totals(program).arena_bytes
+
+    assert arena(16384) <= 2 * arena(8192) < 8 * 16384 * 64 * 4 // 4
+
+
+# --- what is not ------------------------------------------------------------------------------------------------------
+
+
+def both(q: Any, k: Any, v: Any) -> Any:
+    weights = ops.nn.softmax(q @ k.mT)
+    return weights, weights @ v
+
+
+def reused(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ k.mT
+    return ops.nn.softmax(scores) @ v, ops.sum(scores)
+
+
+def dropped(q: Any, k: Any, v: Any, kept: Any) -> Any:
+    return (ops.nn.softmax(q @ k.mT) * kept) @ v
+
+
+def squared(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ k.mT
+    powers = ops.exp(scores)
+    return (powers / ops.sum(powers * powers, axis=-1, keepdims=True)) @ v
+
+
+def queries_share_keys(q: Any, k: Any, v: Any) -> Any:
+    return ops.nn.softmax(q @ k.mT, axis=-2) @ v
+
+
+DECLINED: list[tuple[Callable[..., Any], tuple[ArraySpec, ...], str]] = [
+    (both, LONG, "read elsewhere"),
+    (reused, LONG, "read elsewhere"),
+    (dropped, (*LONG, f32[2, 256, 256]), "no softmax of scores"),
+    (squared, LONG, "not of powers of its scores"),
+    (queries_share_keys, LONG, "not along the axes that are contracted"),
+    (plain, (f32[64, 64, 16],) * 3, "64 queries and 64 keys are too few"),
+    (plain, (f32[2, 4, 16], f32[2, 256, 16], f32[2, 256, 16]), "4 queries and 256 keys are too few"),
+    (plain, (f32[1, 128, 16],) * 3, "do not keep the device busy"),
+    (plain, (f32[2, 256, 1024], f32[2, 256, 1024], f32[2, 256, 16]), "rows of 1024 are longer"),
+]
+
+
+@pytest.mark.parametrize(("function", "specs", "reason"), DECLINED, ids=[each[2] for each in DECLINED])
+def test_what_is_declined_says_why(function: Callable[..., Any], specs: tuple[ArraySpec, ...], reason: str) -> None:
+    program = poot.trace(function).program(*specs, device="interpret")
+    assert "attention" not in kernels(program)
+    assert any(reason in note and "no attention is streamed" in note for note in program.passes[-1].declined)
+
+
+def test_strict_numerics_stream_nothing() -> None:
+    graph = graph_of(plain, *LONG)
+    assert "attention" in kernels(plan(graph, INTERPRET))
+    assert "attention" not in kernels(plan(graph, INTERPRET, CompileOptions(numerics="strict")))
+
+
+@pytest.mark.usefixtures("small")
+def test_weights_with_an_added_column_are_left_alone() -> None:
+    def function(q: Any, k: Any, v: Any, sink: Any) -> Any:
+        scores = ops.concat([q @ k.mT, ops.broadcast_to(sink, (H, Q, 1))], axis=-1)
+        return ops.nn.softmax(scores)[..., :K] @ v
+
+    program = check(function, (*qkv(queries=Q), normal(1)))
+    assert "attention" not in kernels(program)
+
+
+def test_a_deep_mask_is_computed_in_each_kernel_that_reads_it() -> None:
+    def function(q: Any, k: Any, v: Any) -> Any:
+        kept = before(256, 256)
+        for _ in range(4):
+            q = ops.nn.softmax(ops.where(kept, q @ k.mT, -INF)) @ v
+        return q
+
+    program = poot.trace(function).program(*LONG, device="interpret")
+    assert set(kernels(program)) == {"attention", "attention_values"}
+    assert totals(program).scratch_bytes < 4 * 2 * 256 * 16 * 4 * 2
