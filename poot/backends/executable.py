@@ -28,7 +28,7 @@ from poot.backends.faults import FaultCheck, may_fault
 from poot.backends.prologue import Prologue
 from poot.backends.run import Run
 from poot.backends.toolchain import CompiledKernel, compile_kernel
-from poot.errors import LimitError
+from poot.errors import CompileError, LimitError
 from poot.kernel.ir import FAULT_WORDS, Kernel
 from poot.plan.program import Program, Role, Slot
 
@@ -59,7 +59,7 @@ class Executable:
         self.program = program
         self.device = device
         self.kernels: tuple[Loaded, ...] = tuple(
-            device.load(_compiled(kernel, program, device)) for kernel in program.kernels
+            _loaded(number, program, device) for number in range(len(program.kernels))
         )
         self.may_fault = may_fault(loaded.compiled for loaded in self.kernels)
         self.prologue = Prologue(program, device, self.kernels) if program.prologue else None
@@ -84,6 +84,15 @@ class Executable:
         if plan.role == "scratch":
             return self.positions.arena, plan.offset + offset
         return self.positions.bound[slot], offset
+
+
+def _loaded(number: int, program: Program, device: DeviceBackend) -> Loaded:
+    """A kernel of a program on the device; a CompileError names the line of the first launch of it."""
+    try:
+        return device.load(_compiled(program.kernels[number], program, device))
+    except CompileError as error:
+        launches = (*program.launches, *(step for step in program.prologue if isinstance(step, Launch)))
+        raise error.at(next((launch.where for launch in launches if launch.kernel == number), None)) from None
 
 
 def _compiled(kernel: Kernel, program: Program, device: DeviceBackend) -> CompiledKernel:

@@ -163,6 +163,8 @@ def _compile(kernel: Kernel, target: Target, contract: bool) -> CompiledKernel:
         except Unsupported as error:
             refusal = error
             continue
+        except CompileError as error:
+            raise error.at(kernel.where) from None
         return CompiledKernel(
             prepared,
             target,
