@@ -24,6 +24,7 @@ from poot.api.invoke import Compiled, host_value
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
+from poot.api.tuning import Autotuner
 from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
@@ -52,6 +53,12 @@ class Options:
     numerics: Literal["fused", "strict"] = "fused"
     precision: Precision = field(default_factory=Precision)
     donate: tuple[str, ...] = ()
+    autotune: bool = False
+
+    def compiling(self, device: DeviceBackend, stable: frozenset[str] | None = None) -> CompileOptions:
+        """How to compile for a device."""
+        tuner = Autotuner(device) if self.autotune else None
+        return CompileOptions(CompileLimits.STANDARD, numerics=self.numerics, stable=stable, tuner=tuner)
 
 
 _CACHE: CallCache[Compiled] = CallCache()
@@ -227,8 +234,7 @@ class Traced(Generic[R_co]):
         self.options.precision.check(self._signature.name, arrays, device.target)
         recorded = self._record(arguments, captures, Roles())
         stable = recorded.tracked(captures.arrays, device)
-        options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics, stable=stable)
-        program = compile_graph(recorded.graph, device.target, options)
+        program = compile_graph(recorded.graph, device.target, self.options.compiling(device, stable))
         return Compiled.load(recorded, program, device)
 
     def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
@@ -301,15 +307,13 @@ class Traced(Generic[R_co]):
         """The program for arrays or specs, for `device` (by the rule of calls, if none is named)."""
         recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
         chosen = choose(device or self.options.device, _homes(arguments, captures))
-        options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics)
-        return compile_graph(recorded.graph, chosen.target, options)
+        return compile_graph(recorded.graph, chosen.target, self.options.compiling(chosen))
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
         recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
         device = choose(self.options.device, _homes(arguments, captures))
-        options = CompileOptions(CompileLimits.STANDARD, numerics=self.options.numerics)
-        program = compile_graph(recorded.graph, device.target, options)
+        program = compile_graph(recorded.graph, device.target, self.options.compiling(device))
         return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses))
 
     def __getattr__(self, name: str) -> Any:
@@ -347,6 +351,7 @@ def trace(
     numerics: Literal["fused", "strict"] = "fused",
     f64: Literal["f32"] | None = None,
     i64: Literal["i32"] | None = None,
+    autotune: bool = False,
 ) -> Callable[[Callable[..., R]], Traced[R]]: ...
 def trace(
     function: Callable[..., Any] | None = None,
@@ -359,6 +364,7 @@ def trace(
     numerics: Literal["fused", "strict"] = "fused",
     f64: Literal["f32"] | None = None,
     i64: Literal["i32"] | None = None,
+    autotune: bool = False,
 ) -> Any:
     """Make a function run as a compiled graph.
 
@@ -366,11 +372,12 @@ def trace(
     given away: their memory is free once a call has succeeded, and using them later is an EngineError that names the
     call (other libraries' arrays stay as they are, and so does everything inside another trace or under `poot.eager`).
     `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
-    oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays.
+    oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays; `autotune=True` measures alternatives to the cost
+    model's schedules when a function is compiled, and remembers the winners on disk.
     """
     if numerics not in ("fused", "strict"):
         raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
-    options = Options(_names(static_argnames), device, limits, numerics, Precision(f64, i64), _names(donate))
+    options = Options(_names(static_argnames), device, limits, numerics, Precision(f64, i64), _names(donate), autotune)
 
     def decorate(wrapped: Callable[..., Any]) -> Traced[Any]:
         if not isinstance(wrapped, FunctionType):

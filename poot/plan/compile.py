@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poot.errors import ArgumentTypeError, Unsupported
+from poot.errors import ArgumentTypeError
 from poot.plan.assemble import Assembly, Block
+from poot.plan.legal import Legality, require_supported
 from poot.plan.limits import CompileOptions
 from poot.plan.lower import Lowering
 from poot.plan.passes import PASSES
@@ -16,7 +17,7 @@ from poot.plan.program import EquationPlan, Numerics, PassRecord, Program, Role
 from poot.plan.storage import plan_storage
 from poot.plan.turns import used_kernels
 from poot.target import Target
-from poot.trace.graph import Atom, Equation, Graph, Literal, Value
+from poot.trace.graph import Atom, Graph, Value
 from poot.trace.primitives import lookup
 
 
@@ -37,7 +38,8 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
         planned, record = each.run(planned, target, options)
         records.append(record)
     require_supported(planned, target)
-    assembly = Assembly(target, Lowering(target, options.limits), streaming=options.numerics == "fused")
+    lowering = Lowering(target, options.limits, tuner=options.tuner, contract=options.numerics == "fused")
+    assembly = Assembly(target, lowering, Legality(target, planned), streaming=options.numerics == "fused")
     block = Block(assembly, planned, {})
     stable = _stable(planned, options)
     roles: Sequence[Role] = ("constant", "input", "state")
@@ -51,7 +53,11 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
     atoms: list[Atom] = [*planned.outputs, *(atom for _, atom in planned.updates)]
     steps = block.run(atoms, [*outputs, *updates])
     kernels, steps, prologue = used_kernels(assembly.lowering.kernels, steps, assembly.constants.steps)
+    fates = _fates(graph, records, block.plans)
     records.append(_fusion_record(block, planned))
+    if options.tuner is not None:
+        count = len(planned.equations)
+        records.append(PassRecord("autotune", count, count, tuple(lowering.tuned), tuple(lowering.rejected)))
     return Program(
         graph,
         planned,
@@ -61,7 +67,7 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
         plan_storage(assembly.cells.slots, steps, frozenset(updates), prologue),
         tuple(outputs),
         tuple((name, cell) for (name, _), cell in zip(planned.updates, updates, strict=True)),
-        _fates(graph, records[:-1], block.plans),
+        fates,
         _numerics(planned, options),
         options.numerics == "fused",
         tuple(records),
@@ -86,36 +92,6 @@ def _update_cells(assembly: Assembly, block: Block, graph: Graph, outputs: Seque
         shared = stored.get(atom.id) if isinstance(atom, Value) and atom.id not in variables else None
         cells.append(assembly.cells.new("scratch", atom.spec) if shared is None else shared)
     return cells
-
-
-# --- what the target can do -------------------------------------------------------------------------------------------
-
-
-def require_supported(graph: Graph, target: Target) -> None:
-    """Unsupported unless the target has every dtype of a graph and can bind buffers of every size."""
-    largest = dict(target.limits).get("binding_bytes")
-
-    def check(what: str, value: Value | Literal, equation: Equation | None) -> None:
-        line = None if equation is None else equation.where
-        if value.dtype not in target.dtypes:
-            raise Unsupported(
-                what=what,
-                target=target,
-                message=f"it has no {value.dtype}",
-                where=line,
-                remedy=f"cast to a dtype that it has: {', '.join(sorted(d.name for d in target.dtypes))}.",
-            )
-        if largest is not None and value.spec.nbytes > largest:
-            message = f"{value.spec} takes {value.spec.nbytes} bytes, and its buffers hold {largest}"
-            raise Unsupported(what=what, target=target, message=message, where=line)
-
-    for variable in graph.variables:
-        check(f"{variable.name!r}", variable.value, None)
-    for number, equation in enumerate(graph.equations):
-        for value in (*equation.inputs, *equation.outputs):
-            check(f"equation {number} ({equation.primitive})", value, equation)
-        for region in equation.regions:
-            require_supported(region, target)
 
 
 # --- what is said of the result ---------------------------------------------------------------------------------------

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from poot.errors import ArgumentError, ArgumentTypeError, LimitError
 from poot.trace.graph import Graph
+
+if TYPE_CHECKING:
+    from poot.plan.tune import Tuner
 
 NumericsMode = Literal["fused", "strict"]
 
@@ -78,12 +81,14 @@ class CompileOptions:
     `numerics` is "fused" (f32 may be kept inside a fused region, a*b+c may become fma, sums may be reassociated) or
     "strict" (every equation rounds to its dtype, with no contraction); docs/planning.md says what each promises.
     `stable` names the constants and inputs that keep their contents from step to step: what depends on them alone goes
-    to the program's prologue.  None stands for the graph's constants.
+    to the program's prologue.  None stands for the graph's constants.  `tuner` measures alternatives to the schedules
+    that the cost model picks.
     """
 
     limits: CompileLimits = field(default_factory=lambda: CompileLimits.STANDARD)
     numerics: NumericsMode = "fused"
     stable: frozenset[str] | None = None
+    tuner: Tuner | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.limits, CompileLimits):  # pyright: ignore[reportUnnecessaryIsInstance]

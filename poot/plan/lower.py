@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from poot.kernel.ir import Alloc, Atomic, For, Kernel, Let, walk
 from poot.plan import cost
@@ -15,6 +16,7 @@ from poot.plan.schedules.common import Context, GroupPlan, Setup
 from poot.plan.schedules.contract import lower_contraction
 from poot.plan.schedules.pointwise import lower_pointwise
 from poot.plan.schedules.rows import lower_rows
+from poot.plan.tune import Tuner, alternatives, task_of
 from poot.target import Target
 from poot.trace.graph import Literal, Value
 
@@ -37,6 +39,10 @@ class Lowering:
     limits: CompileLimits
     space: Space = field(default_factory=Space)
     kernels: list[Kernel] = field(default_factory=list[Kernel])
+    tuner: Tuner | None = None
+    contract: bool = False
+    tuned: list[str] = field(default_factory=list[str])
+    rejected: list[str] = field(default_factory=list[str])
     _numbers: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
     _by_identity: dict[int, tuple[Kernel, int]] = field(default_factory=dict[int, "tuple[Kernel, int]"])
     _plans: dict[object, GroupPlan] = field(default_factory=dict[object, GroupPlan])
@@ -51,12 +57,25 @@ class Lowering:
         plan = self._plans.get(key)
         if plan is None:
             context = Context(self.target, cost.costs(self.target), self.space, constants)
-            made = _SCHEDULES[group.kind](context, group)
+            made = self._tuned(context, group, _SCHEDULES[group.kind](context, group))
             local = {identity: place for place, identity in enumerate(identities)}
             plan = self._plans[key] = _renamed(made, lambda identity: local[identity])
             for setup in plan.setups:
                 self._check(setup.kernel)
         return _renamed(plan, lambda place: identities[place])
+
+    def _tuned(self, context: Context, group: Group, default: GroupPlan) -> GroupPlan:
+        """The plan that the tuner prefers, where there is one and nothing can fault."""
+        if self.tuner is None or group.faults:
+            return default
+        schedule = _SCHEDULES[group.kind]
+        figures = alternatives(context.costs, group.kind, self.target.limit("workgroup_invocations"))
+        others = {name: partial(schedule, replace(context, costs=changed), group) for name, changed in figures.items()}
+        answer = self.tuner.choose(task_of(group, default, others, self.target, contract=self.contract))
+        if answer.note:
+            self.tuned.append(answer.note)
+        self.rejected += answer.declined
+        return answer.plan
 
     def _check(self, kernel: Kernel) -> None:
         nodes = walk(kernel.body)
