@@ -1,0 +1,186 @@
+"""Repeated calls on their short way: what they take and leave to the long way, threads, faults, fresh results."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poot
+from poot import ops
+from poot.api.fast import MISS
+from poot.api.traced import Traced
+
+X = np.arange(6, dtype=np.float32)
+
+
+def short(function: Traced[Any], *args: Any) -> Any:
+    """What the short way gives for these arguments; MISS where it is not taken."""
+    assert function._latest is not None  # pyright: ignore[reportPrivateUsage]
+    return function._latest(args)  # pyright: ignore[reportPrivateUsage]
+
+
+def warm(function: Callable[..., Any], *args: Any) -> Traced[Any]:
+    traced = poot.trace(device="cpu")(function)
+    traced(*args)
+    return traced
+
+
+def test_what_is_no_plain_array_of_the_same_kind_goes_the_long_way() -> None:
+    f = warm(lambda x, y: x - y, X, X)
+    assert short(f, X, X) is not MISS
+    unaligned = np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view(np.float32)
+    others = (
+        X[:5],
+        X.reshape(1, 6),
+        X.astype(np.float64),
+        X.astype(">f4"),
+        np.repeat(X, 2)[::2],
+        X[::-1],
+        unaligned,
+        X.tolist(),
+        np.ma.array(X),
+        X.view(type("Sub", (np.ndarray,), {})),
+        2.0,
+    )
+    for other in others:
+        assert short(f, X, other) is MISS
+    assert short(f, X) is MISS and short(f, X, X, X) is MISS
+    for other in (X[::-1], unaligned, np.repeat(X, 2)[::2], X.astype(">f4")):
+        np.testing.assert_array_equal(f(X, other), X - other)
+    with pytest.raises(TypeError):
+        f(X)
+    with pytest.raises(TypeError):
+        f(X, X, X)
+
+
+def test_equal_dtypes_that_are_other_objects_are_taken() -> None:
+    f = warm(lambda x: x + 1.0, X)
+    other = X.astype(np.dtype("f4", metadata={"unit": "m"}))
+    assert other.dtype is not X.dtype
+    np.testing.assert_array_equal(short(f, other), X + 1)
+
+
+def test_arrays_of_poot() -> None:
+    x = poot.asarray(X, device="cpu")
+    f = warm(lambda x, y: x + y, x, X)
+    np.testing.assert_array_equal(short(f, x, X), X + X)
+    np.testing.assert_array_equal(short(f, X, poot.asarray(X, device="cpu")), X + X)
+    assert short(f, poot.asarray(X[:5], device="cpu"), X) is MISS
+    assert short(f, poot.asarray(X, device="interpret"), X) is MISS
+    given = poot.asarray(X, device="cpu")
+    poot.trace(donate="x", device="cpu")(lambda x: x * 2.0)(given)
+    assert short(f, given, X) is MISS
+    with pytest.raises(poot.errors.EngineError, match="donated"):
+        f(given, X)
+
+
+def test_outputs_of_every_shape_of_tree() -> None:
+    for function in (lambda x: (x + 1.0, {"a": x * 2.0}), lambda x: [x + 1.0], lambda x: ((), x + 1.0, x + 1.0)):
+        f = warm(function, X)
+        first, again = f(X), f(X * 3)
+        expected = function(X * 3)
+        assert type(again) is type(expected)
+        flat, wanted = _leaves(again), _leaves(expected)
+        for found, value in zip(flat, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(found), value)
+        del first
+    empty = warm(lambda x: None, X)
+    assert empty(X) is None and empty(X) is None
+
+
+def _leaves(tree: Any) -> list[Any]:
+    if isinstance(tree, (tuple, list)):
+        return [leaf for item in tree for leaf in _leaves(item)]
+    if isinstance(tree, dict):
+        return [leaf for item in tree.values() for leaf in _leaves(item)]
+    return [tree]
+
+
+def test_results_are_fresh_while_anything_holds_them() -> None:
+    f = warm(lambda x: x + 1.0, X)
+    held = [f(X * n) for n in range(20)]
+    views = [np.asarray(f(X * n)) for n in range(20)]
+    for _ in range(50):
+        f(X * -5)
+    gc.collect()
+    for n in range(20):
+        np.testing.assert_array_equal(held[n], X * n + 1)
+        np.testing.assert_array_equal(views[n], X * n + 1)
+
+
+def test_faults_stay_with_the_result_that_has_them() -> None:
+    f = warm(lambda x, i: x[i], X, np.array([0, 1], np.int32))
+    good, bad = np.array([5, 0], np.int32), np.array([2, 6], np.int32)
+    results = [short(f, X, index) for index in (good, bad, good, bad)]
+    assert all(result is not MISS for result in results)
+    for result in (results[0], results[2], f(X, good)):
+        np.testing.assert_array_equal(result, [5, 0])
+    for result in (results[1], results[3], f(X, bad)):
+        for _ in range(2):
+            with pytest.raises(IndexError, match="6"):
+                np.asarray(result)
+    g = warm(lambda x: x * 2.0, results[0])
+    assert short(g, results[1]) is MISS
+    with pytest.raises(IndexError, match="6"):
+        g(results[1])
+
+
+def test_threads_run_one_function_at_once() -> None:
+    def work(x: Any, i: Any) -> Any:
+        return ops.sort(x * 2.0)[i]
+
+    n = 3000
+    f = warm(work, np.zeros(n, np.float32), np.arange(n, dtype=np.int32))
+    wrong: list[object] = []
+
+    def run(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        index = rng.permutation(n).astype(np.int32)
+        for _ in range(20):
+            x = rng.standard_normal(n).astype(np.float32)
+            if not np.array_equal(np.asarray(f(x, index)), np.sort(x * 2)[index]):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_calls_of_changing_kinds_find_their_own_short_way() -> None:
+    f = warm(lambda x: x + 1.0, X)
+    kinds = [X, X[:3].copy(), X.reshape(2, 3), X.astype(np.float16)]
+    for x in kinds:
+        f(x)
+    made = dict(f._fast)  # pyright: ignore[reportPrivateUsage]
+    for _ in range(3):
+        for x in kinds:
+            result = f(x)
+            assert result.shape == x.shape and result.dtype == x.dtype
+            np.testing.assert_array_equal(np.asarray(result), x + 1)
+    assert dict(f._fast) == made  # pyright: ignore[reportPrivateUsage]
+
+
+class Model:
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    @poot.trace(device="cpu")
+    def __call__(self, x: Any) -> Any:
+        return x * self.scale
+
+
+def test_methods_never_take_the_short_way_of_another_instance() -> None:
+    one, two = Model(2.0), Model(3.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(one(X), X * 2)
+        np.testing.assert_array_equal(two(X), X * 3)
+    one.scale = 5.0
+    np.testing.assert_array_equal(one(X), X * 5)
