@@ -330,3 +330,16 @@ def test_what_no_turn_changes_is_evaluated_once_and_right() -> None:
     launch(kernel, {"out": result}, (3, 1, 1))
     run_reference(kernel, {"out": expected}, (3, 1, 1), (n, 1, 1))
     np.testing.assert_array_equal(result, expected)
+
+
+def test_collectives_of_a_single_thread() -> None:
+    """A launch without any axis: one group of one thread, which no number tells from another."""
+    k = KernelBuilder("alone", workgroup=(1, 1, 1))
+    x, y = k.buffer("x", i32, "read", (1,)), k.buffer("y", i32, "write", (4,))
+    value = k.let(k.load(x, (k.i(0),)))
+    for place, op in enumerate(("sum", "max", "min", "scan")):
+        k.store(y, (k.i(place),), k.collective(op, value))
+    found = np.zeros(4, np.int32)
+    kernel = k.finish()
+    run(kernel, bind(kernel, {"x": np.array([7], np.int32), "y": found}), groups=(1, 1, 1))
+    assert found.tolist() == [7, 7, 7, 7]

@@ -51,4 +51,4 @@ def _grouped(space: Space, value: Array, work: Callable[[Array], Array]) -> Arra
     spread = np.broadcast_to(value, (*groups, *space.shape[rank - local :]))
     result = work(spread.reshape(*groups, -1))
     full = result.shape[-1] > 1
-    return result.reshape(*groups, *(space.shape[rank - local :] if full else (1,) * local))
+    return result.reshape((*groups, *(space.shape[rank - local :] if full else (1,) * local)))
