@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import threading
 from typing import Any
 
 import numpy as np
@@ -250,3 +251,33 @@ def test_several_gpus() -> None:
             assert back.device.index == number and back.data_ptr() == y.address
     np.testing.assert_array_equal(np.asarray(arrays[1].to_device("cuda") + arrays[0]), X + X)
     assert torch.cuda.current_device() == 0
+
+
+def test_calls_from_new_threads(cuda: DeviceBackend) -> None:
+    f = poot.trace(lambda x: x + 1.0)
+    x = poot.asarray(X, device="cuda")
+    for _ in range(2):
+        f(x)
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.extend(np.asarray(f(x)) for _ in range(50))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 400
+    for array in found:
+        np.testing.assert_array_equal(array, X + 1)
+
+
+def test_calls_while_another_gpu_is_current() -> None:
+    cupy = _cupy()
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip(ONE_GPU)
+    f = poot.trace(lambda x: x + 1.0)
+    arrays = [poot.asarray(X, device=f"cuda:{number}") for number in range(2)]
+    for current in (0, 1, 0):
+        with cupy.cuda.Device(current):
+            for x in arrays:
+                for _ in range(3):
+                    np.testing.assert_array_equal(np.asarray(f(x)), X + 1)
+            assert cupy.cuda.runtime.getDevice() == current
