@@ -19,8 +19,8 @@ from poot.backends.device import BufferView, CopySpec, LaunchSpec, RecordedStep
 from poot.backends.executable import Executable, Run
 from poot.backends.toolchain import compile_kernel
 from poot.dtypes import ArraySpec, i32
-from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import FAULT_WORDS, Kernel
+from poot.plan.flat import FlatGrid
 
 _LANES = 64
 #: Bytes of an entry's fault record, and after it: whether a commit is going on, and the two values of that.
@@ -75,25 +75,25 @@ def commit_steps(executable: Executable) -> tuple[RecordedStep, ...]:
         if not executable.may_fault:
             steps.append(CopySpec(source_position, target_position, spec.nbytes, source_offset, target_offset))
             continue
-        kernel = _conditional_copy(spec)
+        grid = FlatGrid(spec.size, _LANES, executable.device.target.limit("grid"))
+        kernel = _conditional_copy(spec, grid)
         loaded = executable.device.load(compile_kernel(kernel, executable.device.target))
         buffers = (
             (executable.positions.fault, 0),
             (source_position, source_offset),
             (target_position, target_offset),
         )
-        steps.append(LaunchSpec(loaded, buffers, (-(-spec.size // _LANES), 1, 1)))
+        steps.append(LaunchSpec(loaded, buffers, grid.groups))
     return tuple(steps)
 
 
-def _conditional_copy(spec: ArraySpec) -> Kernel:
+def _conditional_copy(spec: ArraySpec, grid: FlatGrid) -> Kernel:
     """`target[i] = source[i]` where word 0 of the fault record is 0."""
-    k = KernelBuilder("commit", workgroup=(_LANES, 1, 1), threads=(spec.size, 1, 1))
+    k = grid.builder("commit")
     record = k.buffer("record", i32, "read", (FAULT_WORDS,))
     source = k.buffer("source", spec.dtype, "read", (spec.size,))
     target = k.buffer("target", spec.dtype, "write", (spec.size,))
     clear = k.op("eq", k.load(record, (k.i(0),)), k.const(0, i32))
-    with k.if_(clear):
-        index = k.index("thread", 0)
+    with k.if_(clear), grid.thread(k) as index:
         k.store(target, (index,), k.load(source, (index,)))
     return k.finish()

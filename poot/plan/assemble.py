@@ -14,8 +14,10 @@ from poot.errors import SourceLocation
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
 from poot.plan.control import lower_single
+from poot.plan.flat import FlatGrid
 from poot.plan.fuse import Fusion, fuse
 from poot.plan.groups import Group
+from poot.plan.legal import Legality
 from poot.plan.lower import Lowering
 from poot.plan.program import Binding, Copy, EquationPlan, Launch, Slot, Step
 from poot.plan.prologue import Constants, accesses, constant_setups
@@ -32,6 +34,7 @@ class Assembly:
 
     target: Target
     lowering: Lowering
+    legality: Legality
     cells: Cells = field(default_factory=Cells)
     launches: int = 0
     declined: list[str] = field(default_factory=list[str])
@@ -39,6 +42,11 @@ class Assembly:
     #: The numbers of kernels that the planner did not make: nothing is known of their stores.
     foreign: set[int] = field(default_factory=set[int])
     streaming: bool = True
+
+    def row_of(self, size: int) -> FlatGrid:
+        """A grid for one thread an element."""
+        width = power_of_two(size, min(64, self.target.limit("workgroup_invocations")))
+        return FlatGrid(size, width, self.target.limit("grid"))
 
     def launch(
         self,
@@ -60,7 +68,8 @@ class Assembly:
         equations: tuple[int, ...],
         line: SourceLocation | None,
     ) -> Launch:
-        """One launch that is no part of a step."""
+        """One launch that is no part of a step; Unsupported where the target cannot run it."""
+        self.legality.require(kernel, [self.cells.slots[cell] for cell in cells], groups, equations, line)
         bindings = tuple(Binding(cell) for cell in cells)
         return Launch(self.lowering.number(kernel), bindings, groups, equations, line)
 

@@ -6,7 +6,7 @@ table keyed by `target.fingerprint`, never in Target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poot.dtypes import DType
 from poot.target import Target
@@ -78,8 +78,28 @@ _BY_BACKEND = {"cpu": _CPU, "interpret": _CPU}
 
 
 def costs(target: Target) -> Costs:
-    """The figures for a target."""
-    return _BY_BACKEND.get(target.backend, _GPU)
+    """The figures for a target, within its limits of threads and of the memory that they share."""
+    figures = _BY_BACKEND.get(target.backend, _GPU)
+    limits = dict(target.limits)
+    threads = _below(limits.get("workgroup_invocations", figures.lanes))
+    sharing = min(threads, _below(limits.get("workgroup_storage", 16 * figures.row_lanes) // _OPERAND))
+    if threads >= max(figures.lanes, figures.row_lanes, figures.tile_lanes) and sharing >= figures.row_lanes:
+        return figures
+    return replace(
+        figures,
+        lanes=min(figures.lanes, threads),
+        row_lanes=min(figures.row_lanes, sharing),
+        tile_lanes=min(figures.tile_lanes, threads),
+    )
+
+
+#: Bytes that one operand of a collective takes of shared memory.
+_OPERAND = 16
+
+
+def _below(count: int) -> int:
+    """The greatest power of two that is not above a positive count."""
+    return 1 << max(count.bit_length() - 1, 0)
 
 
 #: Rows at most this long are reduced by one thread each.

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from poot.dtypes import ArraySpec, i32
-from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import BufferParam, Kernel
 from poot.plan import rewire
+from poot.plan.flat import FlatGrid
 from poot.plan.program import Binding, Branch, Copy, Launch, Loop, Step
-from poot.plan.schedules.common import power_of_two
 
 if TYPE_CHECKING:
     from poot.plan.assemble import Assembly
@@ -165,9 +164,9 @@ class Turn:
         return True
 
     def _stack(self, stack: Stack) -> Launch:
-        kernel = stack_kernel(stack.spec, self.length, reverse=self.reverse)
-        groups = (-(-stack.spec.size // kernel.workgroup[0]), 1, 1)
-        return self.assembly.launch(kernel, (self.counter, stack.source, stack.whole), groups, (), None)
+        grid = self.assembly.row_of(stack.spec.size)
+        kernel = stack_kernel(stack.spec, self.length, grid, reverse=self.reverse)
+        return self.assembly.launch(kernel, (self.counter, stack.source, stack.whole), grid.groups, (), None)
 
     # --- what is carried ---
 
@@ -240,18 +239,17 @@ def renamed(step: Step, cell: Callable[[int], int]) -> Step:
             )
 
 
-def stack_kernel(spec: ArraySpec, length: int, *, reverse: bool) -> Kernel:
+def stack_kernel(spec: ArraySpec, length: int, grid: FlatGrid, *, reverse: bool) -> Kernel:
     """A kernel that copies one turn's result to its place among all turns'."""
     size = spec.size
-    width = power_of_two(size, 64)
-    k = KernelBuilder("stack", workgroup=(width, 1, 1), threads=(size, 1, 1))
+    k = grid.builder("stack")
     turn = k.buffer("turn", i32, "read", (1,))
     source = k.buffer("in1", spec.dtype, "read", (size,))
     target = k.buffer("out2", spec.dtype, "write", (length, size))
-    number = k.let(k.load(turn, (k.i(0),)), "turn_number")
-    i = k.index("thread", 0)
-    row = k.op("sub", k.i(length - 1), number) if reverse else number
-    k.store(target, (row, i), k.load(source, (i,)))
+    number = k.let(k.cast(k.load(turn, (k.i(0),)), k.index_dtype), "turn_number")
+    with grid.thread(k) as i:
+        row = k.op("sub", k.i(length - 1), number) if reverse else number
+        k.store(target, (row, i), k.load(source, (i,)))
     return k.finish()
 
 
@@ -277,9 +275,8 @@ def _settled(assembly: Assembly, step: Step, flag: int, outside: Sequence[int]) 
             if step.target not in outside:
                 return step
             spec = assembly.cells.slots[step.target].spec
-            kernel = _copy_kernel(spec)
-            groups = (-(-spec.size // kernel.workgroup[0]), 1, 1)
-            copy = assembly.launch(kernel, (step.source, step.target), groups, (), None)
+            grid = assembly.row_of(spec.size)
+            copy = assembly.launch(_copy_kernel(spec, grid), (step.source, step.target), grid.groups, (), None)
             return _predicated(assembly, copy, flag, outside)
         case Branch():
             blocks = [settled(assembly, block, flag, outside) for block in step.blocks]
@@ -304,13 +301,12 @@ def _predicated(assembly: Assembly, launch: Launch, flag: int, outside: Sequence
     return replace(launch, kernel=number, bindings=(*launch.bindings, Binding(flag)))
 
 
-def _copy_kernel(spec: ArraySpec) -> Kernel:
-    size = spec.size
-    k = KernelBuilder("keep", workgroup=(power_of_two(size, 64), 1, 1), threads=(size, 1, 1))
-    source = k.buffer("in0", spec.dtype, "read", (size,))
-    target = k.buffer("out1", spec.dtype, "write", (size,))
-    i = k.index("thread", 0)
-    k.store(target, (i,), k.load(source, (i,)))
+def _copy_kernel(spec: ArraySpec, grid: FlatGrid) -> Kernel:
+    k = grid.builder("keep")
+    source = k.buffer("in0", spec.dtype, "read", (spec.size,))
+    target = k.buffer("out1", spec.dtype, "write", (spec.size,))
+    with grid.thread(k) as i:
+        k.store(target, (i,), k.load(source, (i,)))
     return k.finish()
 
 

@@ -1,0 +1,91 @@
+"""Legality: what a target can bind and launch, asked of every launch as it is planned.
+
+Schedules keep within a target's limits where they can: fusion counts buffers, grids are folded, work-groups shrink.
+What is left over is refused here, with the equation, its line, and the capability that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from poot.errors import SourceLocation, Unsupported
+from poot.kernel.check_target import check_target
+from poot.kernel.ir import Kernel
+from poot.plan.program import Slot
+from poot.target import Target
+from poot.trace.graph import Graph, Literal, Value
+
+
+def require_supported(graph: Graph, target: Target) -> None:
+    """Unsupported unless the target has every dtype of a graph, and can bind its variables."""
+    for variable in graph.variables:
+        _require_dtype(f"{variable.name!r}", variable.value, target, None)
+        largest = dict(target.limits).get("binding_bytes")
+        if largest is not None and variable.spec.nbytes > largest:
+            raise Unsupported(
+                what=f"{variable.name!r}", target=target, message=_too_large(variable.spec.nbytes, variable, largest)
+            )
+    for number, equation in enumerate(graph.equations):
+        for value in (*equation.inputs, *equation.outputs):
+            _require_dtype(f"equation {number} ({equation.primitive})", value, target, equation.where)
+        for region in equation.regions:
+            require_supported(region, target)
+
+
+def _require_dtype(what: str, value: Value | Literal, target: Target, where: SourceLocation | None) -> None:
+    if value.dtype not in target.dtypes:
+        raise Unsupported(
+            what=what,
+            target=target,
+            message=f"it has no {value.dtype}",
+            where=where,
+            remedy=f"cast to a dtype that it has: {', '.join(sorted(d.name for d in target.dtypes))}.",
+        )
+
+
+def _too_large(nbytes: int, held: object, largest: int) -> str:
+    spec = getattr(held, "spec", held)
+    return f"{spec} takes {nbytes} bytes, and its buffers hold {largest}"
+
+
+@dataclass(slots=True)
+class Legality:
+    """Asks of each launch whether a target can run it; kernels are looked at once."""
+
+    target: Target
+    graph: Graph
+    _fine: dict[int, Kernel] = field(default_factory=dict[int, Kernel])
+
+    def require(
+        self,
+        kernel: Kernel,
+        slots: Sequence[Slot],
+        groups: tuple[int, int, int],
+        equations: tuple[int, ...],
+        line: SourceLocation | None,
+    ) -> None:
+        """Unsupported where the kernel, its grid or a buffer that it binds is past a limit of the target."""
+        limits = dict(self.target.limits)
+        if max(groups) > limits.get("grid", max(groups)):
+            size = "x".join(map(str, groups))
+            raise self._refusal(equations, line, f"{size} work-groups are more than its grids hold")
+        largest = limits.get("binding_bytes")
+        if largest is not None:
+            for slot in slots:
+                if slot.nbytes > largest:
+                    raise self._refusal(equations, line, _too_large(slot.nbytes, slot, largest))
+        if id(kernel) not in self._fine:
+            try:
+                check_target(kernel, self.target)
+            except Unsupported as error:
+                what = str(error.fields["what"]).partition(": ")[2]
+                message = f"its kernel takes {what}, and {error.fields['message']}"
+                raise self._refusal(equations, line, message) from error
+            self._fine[id(kernel)] = kernel
+
+    def _refusal(self, equations: tuple[int, ...], line: SourceLocation | None, message: str) -> Unsupported:
+        number = max(equations, default=-1)
+        what = f"equation {number} ({self.graph.equations[number].primitive})" if number >= 0 else "a copy of a literal"
+        where = self.graph.equations[number].where if number >= 0 else None
+        return Unsupported(what=what, target=self.target, message=message, where=where or line)
