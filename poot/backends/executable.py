@@ -30,7 +30,7 @@ from poot.backends.run import Run
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.errors import CompileError, LimitError
 from poot.kernel.ir import FAULT_WORDS, Kernel
-from poot.plan.program import Program, Role, Slot
+from poot.plan.program import Launch, Program, Role, Slot
 
 
 @dataclass(slots=True)
