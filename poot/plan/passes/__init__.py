@@ -13,9 +13,10 @@ from poot.plan.passes.cse import CSE
 from poot.plan.passes.dce import DCE
 from poot.plan.passes.fold import FOLD
 from poot.plan.passes.inline import INLINE
+from poot.plan.passes.legalise import LEGALISE
 from poot.plan.passes.rewrite import Pass, Rewriter
 
 #: What `compile` runs, in order.
-PASSES: tuple[Pass, ...] = (INLINE, FOLD, CANONICALISE, CSE, DCE)
+PASSES: tuple[Pass, ...] = (INLINE, FOLD, CANONICALISE, CSE, DCE, LEGALISE)
 
-__all__ = ["CANONICALISE", "CSE", "DCE", "FOLD", "INLINE", "PASSES", "Pass", "Rewriter"]
+__all__ = ["CANONICALISE", "CSE", "DCE", "FOLD", "INLINE", "LEGALISE", "PASSES", "Pass", "Rewriter"]
