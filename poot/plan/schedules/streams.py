@@ -137,8 +137,10 @@ class Stream:
 
     @property
     def block(self) -> int:
-        """Keys of a block."""
-        return min(self.context.costs.stream_block, self.length)
+        """Keys of a block: fewer than the target's where all blocks are alike then, which halves the kernel."""
+        costs, length = self.context.costs, self.length
+        even = range(costs.stream_block, costs.stream_block // 2, -costs.stream_tile)
+        return next((size for size in even if length % size == 0), min(costs.stream_block, length))
 
     @property
     def blocks(self) -> int:
