@@ -60,13 +60,18 @@ class _Copy:
 
 @dataclass(slots=True, eq=False)
 class WgpuRecording:
-    """Prepared launches; `words` are their parameters as `params` holds them."""
+    """Prepared launches; `words` are their parameters as `params` holds them.
+
+    `commands` are what the last replay encoded, pipeline, bind group and counts of each, for the views of `bound`.
+    """
 
     steps: tuple[Dispatch | _Copy, ...]
     views: tuple[BufferView | None, ...]
     rebindable: tuple[int, ...]
     words: Any
     params: Any
+    bound: tuple[tuple[int, int], ...] | None = None
+    commands: tuple[tuple[Any, Any, tuple[int, int, int]], ...] = ()
 
 
 class WgpuDevice:
@@ -261,25 +266,40 @@ class WgpuDevice:
         assert isinstance(recording, WgpuRecording)
         if not recording.steps:
             return
+        with self._using("launch"):
+            self._bind(recording, bindings)
+            encoder = self._device.create_command_encoder()
+            work = encoder.begin_compute_pass()
+            last = None
+            for pipeline, group, counts in recording.commands:
+                if pipeline is not last:
+                    work.set_pipeline(pipeline)
+                    last = pipeline
+                work.set_bind_group(0, group)
+                work.dispatch_workgroups(*counts)
+            work.end()
+            self._queue.submit([encoder.finish()])
+
+    def _bind(self, recording: WgpuRecording, bindings: Sequence[BufferView]) -> None:
+        """Make the commands and parameters for some bindings, unless the last ones were the same."""
+        bound = tuple([(_buffer(view).serial, view.offset) for view in bindings])
+        if bound == recording.bound:
+            return
+        recording.bound = None
         table: list[Any] = list(recording.views)
         for position, view in zip(recording.rebindable, bindings, strict=True):
             table[position] = view
-        with self._using("launch"):
-            limit = self._limits["binding_bytes"]
-            encoder = self._device.create_command_encoder()
-            work = encoder.begin_compute_pass()
-            dirty = False
-            for step in recording.steps:
-                dispatch = step if isinstance(step, Dispatch) else step.choose(table)
-                pipeline, group, changed = dispatch.bind(self._device, table, recording.words, recording.params, limit)
-                dirty = dirty or changed
-                work.set_pipeline(pipeline)
-                work.set_bind_group(0, group)
-                work.dispatch_workgroups(*dispatch.counts)
-            work.end()
-            if dirty:
-                self._queue.write_buffer(recording.params, 0, recording.words)
-            self._queue.submit([encoder.finish()])
+        limit = self._limits["binding_bytes"]
+        commands: list[tuple[Any, Any, tuple[int, int, int]]] = []
+        dirty = False
+        for step in recording.steps:
+            dispatch = step if isinstance(step, Dispatch) else step.choose(table)
+            pipeline, group, changed = dispatch.bind(self._device, table, recording.words, recording.params, limit)
+            dirty = dirty or changed
+            commands.append((pipeline, group, dispatch.counts))
+        if dirty:
+            self._queue.write_buffer(recording.params, 0, recording.words)
+        recording.commands, recording.bound = tuple(commands), bound
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []

@@ -48,7 +48,7 @@ fn mandelbrot(
         return;
     }
     // <golden mandelbrot>:1: c = i / 1024 - 1.5
-    let c = fence_f32(fence_f32(f32(thread_x)) * 0.0009765625f) - 1.5f;
+    let c = fence_f32(f32(thread_x) * 0.0009765625f) - 1.5f;
     var z = zero;
     var count = 0;
     // <golden mandelbrot>:2: while z * z < 4 and count < 100:
