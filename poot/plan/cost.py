@@ -49,7 +49,8 @@ class Costs:
     equations of one kernel.  `row_cache`: bytes of a row's values that a work-group may keep.  `parallel`: work-groups
     that keep the device busy.  `tile_rows`, `tile_lanes`: the register tile of a contraction.  `stream_rows`,
     `stream_keys`: the fewest queries and keys of attention that is streamed; `stream_lanes`: its queries a work-group,
-    `stream_block`: its keys at a time, `stream_tile`: sums that one query keeps in registers.
+    `stream_block`: its keys at a time, `stream_tile`: sums that one query keeps in registers.  `sums`: vectors of sums
+    that a tile of another shape may have instead; 0: only that one.  `slabs`: whether a thread may keep sums in memory.
     """
 
     lanes: int
@@ -66,13 +67,19 @@ class Costs:
     stream_lanes: int
     stream_block: int
     stream_tile: int
+    sums: int = 0
+    slabs: bool = False
+
+    def vector(self, dtype: DType) -> int:
+        """The most lanes of a contraction with sums of a dtype."""
+        return self.tile_lanes * 32 // max(dtype.bits, 32)
 
     def width(self, dtype: DType) -> int:
         """Threads of a pointwise work-group for elements of a dtype."""
         return self.lanes // 2 if dtype.bits > 32 else self.lanes
 
 
-_CPU = Costs(64, 64, 1 << 17, 4096, 512, 1 << 19, 8, 4, 64, 8, 128, 32, 64, 8)
+_CPU = Costs(64, 64, 1 << 17, 4096, 512, 1 << 19, 8, 4, 64, 8, 128, 32, 64, 8, sums=20, slabs=True)
 _GPU = Costs(256, 256, 1 << 22, 4096, 512, 1 << 14, 512, 8, 64, 8, 128, 64, 32, 8)
 _BY_BACKEND = {"cpu": _CPU, "interpret": _CPU}
 

@@ -35,6 +35,8 @@ from poot.kernel.render.llvm_collectives import collective
 from poot.kernel.render.llvm_emit import Emitter, Value
 from poot.kernel.render.llvm_expr import Cell, Expressions
 from poot.kernel.render.llvm_loops import Loop, LoopFlow
+from poot.kernel.render.llvm_memory import address
+from poot.kernel.render.llvm_strides import access, fixed, load_run, run_length, store_run
 from poot.kernel.uniform import Uniformity
 
 #: Expression nodes up to which a branch under a mask is simply run, harmlessly for the lanes that are not active.
@@ -49,6 +51,7 @@ class Flow(LoopFlow):
     ) -> None:
         super().__init__(e, values, uniformity, end)
         self._assigned = assigned
+        self._definitions: dict[str, Expr] = {}
         self._dispatch: dict[type, Callable[..., None]] = {
             Let: self._let,
             Assign: self._assign,
@@ -82,8 +85,12 @@ class Flow(LoopFlow):
     def block(self, stmts: Sequence[Stmt]) -> None:
         """Statements in order; after one that lanes may have left, the rest runs for those that are left."""
         e = self.e
-        mask, after, depth = e.mask, "", 0
+        mask, after, depth, done = e.mask, "", 0, 0
+        known = dict(self._definitions)  # what a block declares may be old where the block was not entered again
         for number, stmt in enumerate(stmts):
+            done = max(done, number + self._strided(stmts, number)) if number >= done else done
+            if number < done:
+                continue
             exits = self._exits
             self.statement(stmt)
             if not e.open or isinstance(stmt, (Break, Continue, Return)):
@@ -101,9 +108,29 @@ class Flow(LoopFlow):
         if after:
             e.label(after)
         e.mask = mask
+        self._definitions = known
 
     def statement(self, stmt: Stmt) -> None:
         self._dispatch[type(stmt)](stmt)
+
+    def _strided(self, stmts: Sequence[Stmt], start: int) -> int:
+        """Write accesses of neighbours far apart from lane to lane together; how many statements that were."""
+        e, first = self.e, access(stmts[start])
+        if first is None or e.lanes == 1 or e.mask is not None:
+            return 0
+        array = self.values.arrays[first.buffer]
+        length = run_length(stmts, start, array, self.uniformity, self._definitions)
+        if not length:
+            return 0
+        where = address(e, array, [self.values(index) for index in first.indices])
+        run = stmts[start : start + length]
+        if isinstance(first, Load):
+            for stmt, value in zip(run, load_run(e, array, where, length), strict=True):
+                assert isinstance(stmt, Let)
+                self._give(stmt.name, value)
+        else:
+            store_run(e, array, where, [self.values(stmt.value) for stmt in run if isinstance(stmt, Store)])
+        return length
 
     def _nothing(self, stmt: Stmt) -> None:
         """A work-group that is one vector is always in step, and arrays are there from the start."""
@@ -123,15 +150,20 @@ class Flow(LoopFlow):
         return self.values(expr)
 
     def _let(self, stmt: Let) -> None:
-        value = self._value(stmt.value)
-        slot = self.values.locals.get(stmt.name)
+        self._give(stmt.name, self._value(stmt.value))
+        if stmt.value.dtype.is_integer and stmt.name not in self._assigned and fixed(stmt.value, self._assigned):
+            self._definitions[stmt.name] = stmt.value
+
+    def _give(self, name: str, value: Value) -> None:
+        """Let a local that is declared have its first value."""
+        slot = self.values.locals.get(name)
         if isinstance(slot, Cell):
             self.values.write(slot, value)
-        elif stmt.name in self._assigned:
-            form = self.uniformity.local_form(stmt.name)
-            self.values.write(self.values.declare(stmt.name, value.dtype, form), value)
+        elif name in self._assigned:
+            form = self.uniformity.local_form(name)
+            self.values.write(self.values.declare(name, value.dtype, form), value)
         else:
-            self.values.locals[stmt.name] = value
+            self.values.locals[name] = value
 
     def _assign(self, stmt: Assign) -> None:
         value = self._value(stmt.value)

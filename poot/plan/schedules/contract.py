@@ -15,15 +15,23 @@ layout the outputs have.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from poot.plan.groups import Group
-from poot.plan.schedules.common import Context, GroupPlan, extent, power_of_two
+from poot.plan.schedules.blocking import ROW_PANEL, blocking
+from poot.plan.schedules.common import Context, GroupPlan, Setup
 from poot.plan.schedules.dots import by_dots, contiguous_along, dots
-from poot.plan.schedules.shape import analyse
-from poot.plan.schedules.tiles import panelled, tiles
+from poot.plan.schedules.panels import Panels, pack, panels_of
+from poot.plan.schedules.shape import Shape, analyse
+from poot.plan.schedules.slabs import by_slabs, slabs
+from poot.plan.schedules.tiles import tiles
 
 #: Bytes of one block of columns beyond which its panels are copied, and the least rows that repay it.
 _PANEL_BYTES = 1 << 16
 _PANEL_ROWS = 32
+#: The fewest columns and k that repay a copy of the rows.
+_PANEL_LANES = 256
+_PANEL_LENGTH = 64
 
 
 def lower_contraction(context: Context, group: Group) -> GroupPlan:
@@ -31,12 +39,42 @@ def lower_contraction(context: Context, group: Group) -> GroupPlan:
     shape = analyse(context, group)
     if by_dots(shape):
         return dots(shape)
+    if by_slabs(shape):
+        return slabs(shape)
     loops = shape.loops(shape.lanes.free)
-    width = power_of_two(extent(loops[-1]) if loops else 1, context.costs.tile_lanes)
     contiguous = not loops or (len(loops) == 1 and shape.lanes.step(loops[-1][-1]) == 1)
-    column_bytes = shape.length * width * shape.accumulator.itemsize
-    if contiguous and (column_bytes <= _PANEL_BYTES or shape.row_count <= _PANEL_ROWS):
-        return GroupPlan((tiles(shape, width, None),))
-    if shape.row_count == 1 and not shape.batch and contiguous_along(shape.lanes, shape):
+    chosen = blocking(shape, panels=False)
+    column_bytes = shape.length * chosen.width * shape.accumulator.itemsize
+    direct = contiguous and (column_bytes <= _PANEL_BYTES or shape.row_count <= _PANEL_ROWS)
+    if not direct and shape.row_count == 1 and not shape.batch and contiguous_along(shape.lanes, shape):
         return dots(shape)
-    return panelled(shape)
+    return _tiled(shape, panels=not direct, row_panels=_strided_rows(shape))
+
+
+def _strided_rows(shape: Shape) -> bool:
+    """Whether the rows lie side by side rather than along K, and are read often enough to copy them."""
+    rows, along = shape.rows, shape.along
+    if not shape.context.costs.sums or not rows.free or not along or rows.step(along[-1]) == 1:
+        return False
+    large = shape.row_count >= ROW_PANEL and shape.lane_count >= _PANEL_LANES and shape.length >= _PANEL_LENGTH
+    return large and rows.step(rows.free[-1]) == 1
+
+
+def _tiled(shape: Shape, *, panels: bool, row_panels: bool) -> GroupPlan:
+    """Tiles, after copies of the operands that do not lie well."""
+    after = replace(shape)
+    for side in [shape.lanes] * panels + [shape.rows] * row_panels:
+        after.use_panels(side)
+    chosen = blocking(after, panels=panels, row_panels=row_panels)
+    copies: list[Setup] = []
+    made: list[Panels | None] = []
+    for wanted, side, width, name in (
+        (panels, shape.lanes, chosen.width, "_panels"),
+        (row_panels, shape.rows, ROW_PANEL, "_rows"),
+    ):
+        found = panels_of(shape, side, width, len(copies)) if wanted else None
+        made.append(found)
+        if found is not None:
+            copies.append(pack(shape, side, found, name))
+    specs = tuple(found.spec for found in made if found is not None)
+    return GroupPlan((*copies, tiles(after, chosen, *made)), specs)

@@ -86,9 +86,30 @@ class Shape:
     def loops(self, axes: Sequence[Axis]) -> list[Loop]:
         return collapse(axes, self.forms, self.fixed)
 
-    def use_panels(self) -> None:
-        """The lane operand is not read where it lies: how it lies no longer matters to the loops."""
-        self.forms = [form for form in self.forms if form != self.lanes.form]
+    def use_panels(self, side: Side) -> None:
+        """An operand is not read where it lies: how it lies no longer matters to the loops."""
+        self.forms = [form for form in self.forms if form != side.form]
+
+    def side_batch(self, side: Side) -> tuple[Axis, ...]:
+        """The batch axes that an operand goes along; others share its panels."""
+        form = side.form
+        return self.batch if form is None else tuple(axis for axis in self.batch if axis in set(loops_of(form)))
+
+    def apart(self, neighbours: bool) -> float:
+        """What an element costs whose lanes lie apart; less where its neighbours are needed too."""
+        return 0.4 if neighbours and self.context.costs.sums else 2.0
+
+    def contiguous_rows(self) -> bool:
+        """Whether neighbouring rows of the first output lie side by side."""
+        return self._contiguous(self.rows.free)
+
+    def contiguous_lanes(self) -> bool:
+        """Whether neighbouring lanes of the first output lie side by side."""
+        return self._contiguous(self.lanes.free)
+
+    def _contiguous(self, free: tuple[Axis, ...]) -> bool:
+        value, index = stored(self.group)[0]
+        return bool(free) and flatten(index, value.shape).coefficient(free[-1]) == 1
 
 
 # --- analysis ---------------------------------------------------------------------------------------------------------
@@ -120,19 +141,13 @@ def _cost(shape: Shape) -> float:
     padded = -(-lanes // width) * max(width, _VECTOR)
     batch = prod(axis.extent for axis in shape.batch)
     total = shape.row_count * padded * shape.length * batch / _PRODUCTS
-    value, index = stored(shape.group)[0]
     free = shape.lanes.free
-    even = not free or flatten(index, value.shape).coefficient(free[-1]) == 1
-    total += shape.row_count * lanes * batch * (0.1 if even else 2.0)
+    even = not free or shape.contiguous_lanes()
+    total += shape.row_count * lanes * batch * (0.1 if even else shape.apart(shape.contiguous_rows()))
     if free and shape.lanes.step(free[-1]) != 1 and not shape.lanes.constant:
-        total += 2 * lanes * shape.length * prod(axis.extent for axis in panel_batch(shape))
+        along = bool(shape.along) and shape.lanes.step(shape.along[-1]) == 1
+        total += shape.apart(along) * lanes * shape.length * prod(axis.extent for axis in shape.side_batch(shape.lanes))
     return total
-
-
-def panel_batch(shape: Shape) -> tuple[Axis, ...]:
-    """The batch axes that the lane operand goes along; others share panels."""
-    form = shape.lanes.form
-    return shape.batch if form is None else tuple(axis for axis in shape.batch if axis in set(loops_of(form)))
 
 
 def _leaves(index: Indices) -> tuple[Axis, ...]:
@@ -207,9 +222,14 @@ def add_product(elements: Elements, total: Var, a: Expr, b: Expr) -> None:
     k.assign(total, k.op("add", total, k.op("mul", a, b)))
 
 
-def epilogue(elements: Elements, shape: Shape, total: Expr) -> None:
-    """Compute and store the outputs from one sum, at the axes bound now."""
+def results(elements: Elements, shape: Shape, total: Expr) -> list[Expr]:
+    """The outputs from one sum, at the axes bound now."""
     k = elements.k
     elements.resident[shape.value.id] = k.variable(k.cast(total, shape.value.dtype), "dot")
-    for value, index in stored(shape.group):
-        elements.store(value, index, elements.read(value, index))
+    return [elements.read(value, index) for value, index in stored(shape.group)]
+
+
+def epilogue(elements: Elements, shape: Shape, total: Expr) -> None:
+    """Compute and store the outputs from one sum, at the axes bound now."""
+    for (value, index), element in zip(stored(shape.group), results(elements, shape, total), strict=True):
+        elements.store(value, index, element)
