@@ -1,0 +1,174 @@
+"""The artifact cache on disk: what is found was stored, whole; its size is bounded; processes may share it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import poot
+from poot.backends import cache, toolchain
+from poot.errors import ArgumentError
+
+KEY = cache.artifact_key("a", b"b")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("POOT_CACHE_DIR", str(tmp_path / "cache"))
+    yield tmp_path / "cache"
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_what_is_found_was_stored(folder: Path) -> None:
+    assert cache.load(KEY) is None
+    for body in (b"", b"x" * 100_000):
+        cache.store(KEY, body)
+        assert cache.load(KEY) == body
+    assert len(files(folder)) == 1
+
+
+def test_keys_tell_parts_apart() -> None:
+    keys = {cache.artifact_key(*parts) for parts in (("ab",), ("a", "b"), ("", "ab"), ("ab", ""), ("b", "a"), ())}
+    assert len(keys) == 6
+    assert cache.artifact_key("a") == cache.artifact_key(b"a")
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "grow", "empty", "other"])
+def test_damaged_files_are_misses_and_go(folder: Path, damage: str) -> None:
+    cache.store(KEY, b"body" * 100)
+    (path,) = files(folder)
+    data = bytearray(path.read_bytes())
+    match damage:
+        case "flip":
+            data[-1] ^= 1
+        case "cut":
+            del data[-7:]
+        case "grow":
+            data += b"more"
+        case "empty":
+            data.clear()
+        case _:
+            data[:] = b"another file"
+    path.write_bytes(data)
+    assert cache.load(KEY) is None and not path.exists()
+    cache.store(KEY, b"again")
+    assert cache.load(KEY) == b"again"
+
+
+def test_the_size_is_bounded_and_the_latest_used_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POOT_DISK_CACHE_BYTES", "20000")
+    keys = [cache.artifact_key(str(number)) for number in range(30)]
+    for number, key in enumerate(keys):
+        cache.store(key, bytes(1000))
+        path = folder / key[:2] / key
+        os.utime(path, (number, number))
+    assert cache.load(keys[0]) is not None  # a hit makes it the latest
+    cache.trim(folder)
+    left = [key for key in keys if cache.load(key) is not None]
+    assert sum(path.stat().st_size for path in files(folder)) <= 18000
+    assert keys[0] in left and keys[1] not in left and left[1:] == keys[-len(left) + 1 :]
+
+
+def test_stores_trim_by_themselves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POOT_DISK_CACHE_BYTES", "50000")
+    monkeypatch.setattr(cache, "_TRIM_EVERY", 10_000)
+    for number in range(200):
+        cache.store(cache.artifact_key(str(number)), bytes(2000))
+    assert sum(path.stat().st_size for path in files(folder)) <= 70_000
+
+
+def test_a_disk_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("POOT_CACHE_DIR", str(tmp_path / "file" / "below"))
+    cache.store(KEY, b"body")
+    assert cache.load(KEY) is None
+
+
+def test_a_store_that_fails_half_way_leaves_the_old_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.store(KEY, b"old")
+
+    def broken(self: Path, target: Path) -> None:
+        raise OSError("no rename today")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", broken)
+        cache.store(KEY, b"new")
+    assert cache.load(KEY) == b"old" and len(files(folder)) == 1
+
+
+def test_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("POOT_CACHE_DIR", "")
+    cache.store(KEY, b"body")
+    assert cache.directory() is None and cache.load(KEY) is None
+    monkeypatch.delenv("POOT_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.directory() == tmp_path / "poot"
+    for wrong in ("much", "-1", "1e9", "\u0663"):
+        monkeypatch.setenv("POOT_DISK_CACHE_BYTES", wrong)
+        with pytest.raises(ArgumentError, match="POOT_DISK_CACHE_BYTES"):
+            cache.cap_bytes()
+
+
+WRITER = """
+import sys
+from poot.backends import cache
+for turn in range(60):
+    for number in range(4):
+        key = cache.artifact_key(str(number))
+        body = bytes([number]) * (50_000 + number)
+        cache.store(key, body)
+        found = cache.load(key)
+        assert found is None or found == body, (turn, number)
+    if turn % 10 == 9:
+        cache.trim(cache.directory())
+"""
+
+
+def test_processes_share_it(folder: Path) -> None:
+    settings = {**os.environ, "POOT_DISK_CACHE_BYTES": "120000"}
+    running = [subprocess.Popen([sys.executable, "-c", WRITER], env=settings) for _ in range(3)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert not [path for path in files(folder) if path.name.startswith(".new-")]
+
+
+def test_threads_share_it() -> None:
+    bodies = [hashlib.sha256(bytes([n])).digest() * 1000 for n in range(8)]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            cache.store(KEY, bodies[number])
+            if cache.load(KEY) not in (None, *bodies):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_kernels_come_from_it_and_damaged_ones_are_compiled_again(folder: Path) -> None:
+    program = poot.trace(lambda x: x * 3.0 + 0.125).program(poot.f32[5], device="cpu")
+
+    def compiled() -> bytes:
+        toolchain.clear_memory()
+        return toolchain.compile_kernel(program.kernels[0], program.target).artifact
+
+    image = compiled()
+    (path,) = files(folder)
+    whole = path.read_bytes()
+    assert compiled() == image and path.read_bytes() == whole
+    path.write_bytes(whole[:-3])
+    assert compiled() == image and path.read_bytes() == whole
