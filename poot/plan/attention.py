@@ -43,7 +43,7 @@ _LOOK_BACK = 200
 #: Contractions among them that are tried as the one that makes the scores.
 _TRIED = 3
 #: Bytes of scores that are not stored even where queries are too few for the device.
-_LARGE = 1 << 28
+_LARGE = 1 << 27
 #: The longest rows of queries and values that a thread keeps.
 _WIDEST = 512
 

@@ -51,7 +51,7 @@ def fuse(graph: Graph, target: Target, space: Space | None = None, *, streaming:
     buffers = target.limit("buffers") - 1  # one is the fault record's
     makers = {value.id: equation for equation in graph.equations for value in equation.outputs}
     sweep = Sweep(graph, Setting(space or Space(), cost.costs(target), buffers, makers))
-    if streaming:
+    if streaming and target.languages != ("triton",):  # a thread of Triton has no arrays
         sweep.streams = Streams(graph, sweep.setting, sweep.consumers, sweep.needed, sweep.homes, sweep.declined)
     for number in reversed(range(len(graph.equations))):
         sweep.place(number)

@@ -17,6 +17,7 @@ from poot.plan.limits import CompileOptions
 from poot.plan.program import Program
 from poot.plan.report import totals
 from poot.plan.verify import verify
+from poot.target import Target
 from poot.trace.evaluate import evaluate
 from poot.trace.graph import Graph
 from tests.attention_cases import CASES, H, K, Q, before, causal, normal, plain, qkv, stream_anything
@@ -201,6 +202,18 @@ def test_strict_numerics_stream_nothing() -> None:
     graph = graph_of(plain, *LONG)
     assert "attention" in kernels(plan(graph, INTERPRET))
     assert "attention" not in kernels(plan(graph, INTERPRET, CompileOptions(numerics="strict")))
+
+
+def test_targets_without_arrays_of_a_thread_stream_nothing() -> None:
+    graph = graph_of(plain, *[f32[64, 1024, 16]] * 3)
+    assert "attention" not in kernels(plan(graph, Target.parse("hip:gfx942")))
+    assert "attention" in kernels(plan(graph, Target.parse("cuda:sm_90")))
+
+
+@pytest.mark.parametrize("length", [1024, 2048, 8192])
+def test_few_queries_stream_on_a_gpu_once_scores_are_large(length: int) -> None:
+    graph = graph_of(plain, *[f32[4, length, 16]] * 3)
+    assert ("attention" in kernels(plan(graph, Target.parse("wgpu")))) == (length == 8192)
 
 
 @pytest.mark.usefixtures("small")
