@@ -75,7 +75,9 @@ class Signature:
         self.name = name
         self.static = static
         parameters = signature.parameters
-        self._variadic = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters.values())
+        kinds = {parameter.kind for parameter in parameters.values()}
+        self._by_name = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+        self._by_position = kinds <= {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
         self._order = tuple(parameters)
 
     def method(self) -> Signature:
@@ -85,9 +87,16 @@ class Signature:
         bound._start(self.signature.replace(parameters=parameters), self.name, self.static)
         return bound
 
+    def in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same call with its arguments by position, where those by name come next in the order of parameters."""
+        names = self._order[len(args) : len(args) + len(kwargs)]
+        if not self._by_name or len(names) < len(kwargs) or any(name not in kwargs for name in names):
+            return args, kwargs
+        return (*args, *(kwargs[name] for name in names)), {}
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, without defaults; TypeError as Python gives it."""
-        if not kwargs and not self._variadic and len(args) == len(self._order):
+        if not kwargs and self._by_position and len(args) == len(self._order):
             return dict(zip(self._order, args, strict=True))
         try:
             return dict(self.signature.bind(*args, **kwargs).arguments)

@@ -2,7 +2,7 @@
 
 A call that went the long way leaves behind what made it valid: the exact objects that the function's names led to, and
 the dtypes and shapes of its arguments.  While these are the same, the next call goes straight to the recorded launches.
-Anything unusual (keywords, pytrees, numbers, captured containers and instances, loops that the host decides, devices
+Anything unusual (pytrees, captured containers and instances, loops that the host decides, devices
 whose buffers have no address) takes the long way, which gives the same answer.
 
 Every line of `FastCall.__call__` counts here: it runs in a microsecond or two.
@@ -25,7 +25,7 @@ from poot.api.array import DeviceArray, Held
 from poot.api.captures import PLAIN, code_names, is_library, is_library_module, is_library_type, unwrap
 from poot.api.constants import Kept, keep
 from poot.api.devices import default
-from poot.api.invoke import Compiled
+from poot.api.invoke import Compiled, weak_value
 from poot.api.recording import digest
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.host import data_address
@@ -42,7 +42,7 @@ MISS: Final = object()
 
 
 def call_key(args: tuple[Any, ...]) -> Hashable | None:
-    """The dtypes and shapes of positional arrays, or None where an argument is anything else."""
+    """The dtypes and shapes of positional arrays, and the types of numbers; None where an argument is anything else."""
     key: list[Hashable] = []
     for value in args:
         kind = cast("type[object]", type(value))
@@ -51,6 +51,8 @@ def call_key(args: tuple[Any, ...]) -> Hashable | None:
             key.append(value.shape)
         elif kind is DeviceArray:
             key.append(value.token)
+        elif kind is float or kind is int:
+            key.append(kind)
         else:
             return None
     return tuple(key)
@@ -144,11 +146,15 @@ class _GuardWalk:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What an input of the graph must be: `position` among the arguments, or the captured array itself."""
+    """What an input of the graph must be: `position` among the arguments, or the captured array itself.
+
+    For a number `number` is its type, and `array` the name of its argument.
+    """
 
     position: int
     array: Any
     spec: ArraySpec
+    number: type[int] | type[float] | None = None
 
 
 class FastCall:
@@ -156,7 +162,7 @@ class FastCall:
 
     __slots__ = (
         *("_call", "_contents", "_count", "_device", "_expected", "_guards"),
-        *("_kept", "_kept_addresses", "_on_host", "_outputs", "_rebuild", "_roams"),
+        *("_kept", "_kept_addresses", "_on_host", "_outputs", "_rebuild", "_rare", "_roams", "_unread"),
     )
 
     def __init__(
@@ -167,6 +173,7 @@ class FastCall:
         contents: tuple[tuple[Any, bytes], ...],
         device: DeviceBackend,
         count: int,
+        unread: tuple[tuple[int, type[object]], ...],
         *,
         roams: bool,
     ) -> None:
@@ -176,9 +183,15 @@ class FastCall:
         self._count = count
         # The process's bounded cache alone decides how long a specialisation is kept.
         self._call = weakref.ref(compiled.call)
+        #: (position, array or name, spec, NumPy dtype, shape); for a number None and its type in place of the latter.
         self._expected = tuple(
-            (item.position, item.array, item.spec, item.spec.dtype.dtype, item.spec.shape) for item in expected
+            (item.position, item.array, item.spec, item.spec.dtype.dtype, item.spec.shape)
+            if item.number is None
+            else (item.position, item.array, item.spec, None, item.number)
+            for item in expected
         )
+        self._unread = unread
+        self._rare = bool(unread or contents)
         specs = [atom.spec for atom in compiled.recorded.graph.outputs]
         self._outputs = tuple(zip(compiled.outputs, specs, strict=True))
         tree = compiled.recorded.outputs
@@ -193,6 +206,7 @@ class FastCall:
         compiled: Compiled,
         function: types.FunctionType,
         leaves: Sequence[Any],
+        paths: Sequence[str],
         captured: Sequence[Any],
         device: DeviceBackend,
         order: Sequence[int],
@@ -201,13 +215,17 @@ class FastCall:
     ) -> FastCall | None:
         """The short way of a call that has just gone the long one; None where it must go on doing so.
 
-        `order` maps the leaves of the arguments to positions of the call; `fixed` says that the function states its
-        device.
+        `paths` are the names of the leaves, `order` their positions in the call; `fixed` says that the function states
+        its device.
         """
         if not compiled.call.make_direct():
             return None
         expected: list[_Expected] = []
         for _, source, spec in compiled.sources:
+            if source.kind == "weak" and isinstance(device, InPlace):
+                kind = int if type(leaves[source.index]) is int else float
+                expected.append(_Expected(order[source.index], paths[source.index], spec, kind))
+                continue
             if source.kind not in ("leaf", "capture"):
                 return None
             leaf = source.kind == "leaf"
@@ -220,16 +238,20 @@ class FastCall:
         guards = guards_of(function)
         if guards is None:
             return None
+        read = {item.position for item in expected}
+        unread = tuple(
+            (order[n], cast("type[object]", type(leaf))) for n, leaf in enumerate(leaves) if order[n] not in read
+        )
         at_home = any(isinstance(value, DeviceArray) for value in (*leaves, *captured))
         contents = tuple((captured[index], known) for index, known in compiled.recorded.contents)
-        fast = FastCall(compiled, guards, expected, contents, device, len(order), roams=not (fixed or at_home))
+        fast = FastCall(compiled, guards, expected, contents, device, len(order), unread, roams=not (fixed or at_home))
         return fast if fast._keep(compiled, leaves, captured) else None
 
     def _keep(self, compiled: Compiled, leaves: Sequence[Any], captured: Sequence[Any]) -> bool:
         """Hold the program's kept slots; whether they are there, as long as nothing writes to what they are made of."""
         if not compiled.call.kept:
             return True
-        values = [(leaves if source.kind == "leaf" else captured)[source.index] for _, source, _ in compiled.sources]
+        values = [(captured if source.kind == "capture" else leaves)[source.index] for _, source, _ in compiled.sources]
         views = [value.view() if isinstance(value, DeviceArray) else None for value in values]
         self._kept = keep(compiled.call, values, cast("Any", views))
         if self._kept is None:
@@ -237,36 +259,46 @@ class FastCall:
         self._kept_addresses = tuple(cast("Any", buffer).address for buffer in self._kept.buffers)
         return True
 
+    def _differs(self, args: tuple[Any, ...]) -> bool:
+        """Whether a number that the graph does not read has another type, or an array that the trace read changed."""
+        if any(type(args[position]) is not kind for position, kind in self._unread):
+            return True
+        return any(digest(array) != known for array, known in self._contents)
+
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Run; MISS where the arguments are others, or the long way has to be taken."""
         if len(args) != self._count:
             return MISS
         device, on_host = self._device, self._on_host
         addresses: list[int] = []
-        for position, value, spec, dtype, shape in self._expected:
-            if position >= 0:
-                value = args[position]
+        alive: list[object] | None = None
+        value: Any
+        for position, held, spec, dtype, shape in self._expected:
+            value = held if position < 0 else args[position]
             if type(value) is _NDARRAY and on_host:
                 if (value.dtype is not dtype and value.dtype != dtype) or value.shape != shape:
                     return MISS
                 if value.flags.num & _PLAIN_FLAGS != _PLAIN_FLAGS:
                     return MISS
                 addresses.append(data_address(value))
-            elif type(value) is DeviceArray:
+            elif type(value) is DeviceArray and dtype is not None:
                 memory: Any = value._memory
                 if memory.device is not device or value._check is not None or value._gone:
                     return MISS
                 if value._spec is not spec and value._spec != spec:
                     return MISS
                 addresses.append(memory.buffer.address + value._offset)
+            elif type(value) is shape:
+                number = weak_value(held, cast("float", value), spec.dtype)
+                alive = [*(alive or ()), number]  # until the launch has run
+                addresses.append(data_address(number))
             else:
                 return MISS
         call = self._call()
         if call is None or not self._guards.hold() or (self._roams and default() is not device):
             return MISS
-        for array, known in self._contents:
-            if digest(array) != known:
-                return MISS
+        if self._rare and self._differs(args):
+            return MISS
         if self._kept is not None:
             if not self._kept.valid:
                 return MISS

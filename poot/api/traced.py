@@ -122,6 +122,8 @@ class Traced(Generic[R_co]):
     def _call_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
         """A call of another kind than the latest: by the short way of its kind, or the long one."""
         key = None
+        if kwargs and self._owner is None:
+            args, kwargs = self._signature.in_order(args, kwargs)
         if not kwargs and self._owner is None:
             key = call_key(args)
             shared = None if key is not None else all_here(args, f"an argument of {self._signature.name}")
@@ -174,7 +176,8 @@ class Traced(Generic[R_co]):
         order = [names.index(leaf.path) for leaf in arguments.leaves]
         leaves = [leaf.value for leaf in arguments.leaves]
         function, fixed = cast("FunctionType", self.__poot_function__), self.options.device is not None
-        fast = FastCall.make(compiled, function, leaves, captures.arrays, device, order, fixed=fixed)
+        paths = [leaf.path for leaf in arguments.leaves]
+        fast = FastCall.make(compiled, function, leaves, paths, captures.arrays, device, order, fixed=fixed)
         if fast is not None:
             if len(self._fast) >= _FAST_LIMIT:
                 self._fast.clear()

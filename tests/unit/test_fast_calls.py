@@ -168,6 +168,68 @@ def test_calls_of_changing_kinds_find_their_own_short_way() -> None:
     assert dict(f._fast) == made  # pyright: ignore[reportPrivateUsage]
 
 
+def test_numbers_come_along() -> None:
+    f = warm(lambda x, s, n: (x * s + n, x.astype("f16") * s), X, 2.0, 3)
+    first, second = short(f, X, -0.5, 7)
+    np.testing.assert_array_equal(first, X * np.float32(-0.5) + 7)
+    np.testing.assert_array_equal(second, X.astype(np.float16) * np.float16(-0.5))
+    zero = poot.asarray(np.float32(2.0), device="cpu")
+    for other in (2, True, np.float32(2.0), np.float64(2.0), zero, np.array(2.0), "2", None):
+        assert short(f, X, other, 3) is MISS
+    assert short(f, X, 2.0, 3.0) is MISS and short(f, X, 2.0, True) is MISS
+    np.testing.assert_array_equal(f(X, 2, 3)[0], X * 2 + 3)
+    np.testing.assert_array_equal(f(X, zero, 3)[0], X * 2 + 3)
+    g = warm(lambda x, n: x + n, np.ones(3, np.int8), 1)
+    for _ in range(2):
+        with pytest.raises(OverflowError, match="300"):
+            g(np.ones(3, np.int8), 300)
+    np.testing.assert_array_equal(short(g, np.ones(3, np.int8), 2), [3, 3, 3])
+
+
+def test_a_number_that_is_not_read_still_counts() -> None:
+    def function(x: Any, unused: Any) -> Any:
+        return x + 1.0 if isinstance(unused, str) else x + 2.0
+
+    f = warm(function, X, 1.0)
+    np.testing.assert_array_equal(short(f, X, 5.0), X + 2)
+    for other in ("text", 1, None, X):
+        assert short(f, X, other) is MISS
+    np.testing.assert_array_equal(f(X, "text"), X + 1)
+    np.testing.assert_array_equal(f(X, 1.0), X + 2)
+
+
+def test_arguments_by_name_take_the_way_of_those_by_position() -> None:
+    f = warm(lambda x, y, s=1.0: x * 2.0 - y * s, X, X)
+    kinds = len(f._fast)  # pyright: ignore[reportPrivateUsage]
+    for _ in range(2):
+        np.testing.assert_array_equal(f(x=X, y=X * 3), X * 2 - X * 3)
+        np.testing.assert_array_equal(f(X, y=X * 3), X * 2 - X * 3)
+        np.testing.assert_array_equal(f(y=X * 3, x=X), X * 2 - X * 3)
+    assert len(f._fast) == kinds  # pyright: ignore[reportPrivateUsage]
+    np.testing.assert_array_equal(f(X, s=3.0, y=X), X * 2 - X * 3)
+    for args, named in (((X,), {"x": X}), ((X, X), {"z": 1.0}), ((), {"y": X}), ((X, X, 1.0), {"s": 2.0})):
+        with pytest.raises(TypeError):
+            f(*args, **named)
+
+    def strict(x: Any, /, y: Any, *, z: Any) -> Any:
+        return x + y * z
+
+    g = poot.trace(device="cpu")(strict)
+    for _ in range(3):
+        np.testing.assert_array_equal(g(X, y=X, z=X), X + X * X)
+    with pytest.raises(TypeError):
+        g(x=X, y=X, z=X)
+    with pytest.raises(TypeError):
+        g(X, X, X)
+
+
+def test_static_numbers_never_share_a_way() -> None:
+    f = poot.trace(static_argnames="n", device="cpu")(lambda x, n: x * float(n))
+    for n in (2, 3, 2, 5):
+        np.testing.assert_array_equal(f(X, n), X * n)
+        np.testing.assert_array_equal(f(X, n=n), X * n)
+
+
 class Model:
     def __init__(self, scale: float) -> None:
         self.scale = scale
