@@ -16,11 +16,14 @@ from poot.dtypes import DType, bool_, f64, i64, u64
 from poot.kernel.ir import (
     Alloc,
     Atomic,
+    Barrier,
     BufferParam,
     Collective,
+    If,
     Kernel,
     Slot,
     argument_slots,
+    walk,
 )
 from poot.kernel.render import opencl_helpers as helpers
 from poot.kernel.render.opencl_helpers import stored, type_of, unsigned_of
@@ -233,6 +236,13 @@ class _OpenCL(OpenCLExpressions):
             return f"{{}} {TRUTH[row]} {{}}"
         name = self.helper(f"{row}_{dtype.name}", helpers.ordered(dtype, row == "max")) if dtype.is_float else row
         return f"{name}({{}}, {{}})"
+
+    @override
+    def branch(self, stmt: If) -> None:
+        """A barrier behind a branch that has one: PoCL runs what follows it twice for the first thread otherwise."""
+        super().branch(stmt)
+        if any(isinstance(node, (Barrier, Collective)) for node in walk((stmt,))):
+            self.line("barrier(CLK_LOCAL_MEM_FENCE);")
 
     @override
     def barrier(self) -> None:

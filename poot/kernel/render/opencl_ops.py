@@ -78,6 +78,9 @@ class OpenCLExpressions(ThreadsRenderer):
     def _integer(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         name = expr.name
         t = type_of(dtype)
+        if dtype.bits < 32 and name in ("min", "max", "popcount", "clz"):
+            # Selections are ints by themselves, and the built-in functions go by the types of operands.
+            args = [arg if arg.text.isidentifier() else Code(f"({t}){arg.at(UNARY)}", UNARY) for arg in args]
         match name:
             case "add" | "sub" | "mul" | "neg":
                 return self._wrapping(expr, dtype, args)

@@ -59,7 +59,7 @@ class ThreadsRenderer(ThreadsValues):
             case Atomic():
                 self._atomic(stmt)
             case If():
-                self._if(stmt, "if")
+                self.branch(stmt)
             case For():
                 self._for(stmt)
             case While():
@@ -92,8 +92,9 @@ class ThreadsRenderer(ThreadsValues):
         mutable = stmt.name in self.changing
         self.line(f"{self.declaration(self.name(stmt.name), stmt.value.dtype, mutable)} = {text};")
 
-    def _if(self, stmt: If, keyword: str) -> None:
-        self.line(f"{keyword} ({self.expr(stmt.condition).text}) {{")
+    def branch(self, stmt: If) -> None:
+        """An `if`, with its other branch where it has one."""
+        self.line(f"if ({self.expr(stmt.condition).text}) {{")
         self.block(stmt.then)
         if stmt.orelse:
             self.line("} else {")
