@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from poot.dtypes import DType
-from poot.trace import evaluate as evaluation
 from poot.trace.evaluate import evaluate
-from poot.trace.primitives import table
+from poot.trace.primitives import oracle, table
 from poot.trace.rounding import round_once
 from tests.random_graphs import primitives, random_bindings, random_graph
 
@@ -52,7 +51,7 @@ def test_nothing_is_rounded_in_the_exact_family(monkeypatch: pytest.MonkeyPatch,
         assert np.all((wide == x) | (np.isnan(wide) & np.isnan(x))), (x, dtype)
         return result
 
-    monkeypatch.setattr(evaluation, "round_once", exactly)
+    monkeypatch.setattr(oracle, "round_once", exactly)
     for seed in range(cases(60, 2000)):
         rng = np.random.default_rng([seed, 2])
         graph = random_graph(rng, "exact", 40)
