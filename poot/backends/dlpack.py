@@ -8,6 +8,7 @@ keeps its owner alive until the consumer, or the capsule itself where nobody too
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from array import array
 from collections.abc import Callable
@@ -97,7 +98,7 @@ def take(capsule: Any, what: str) -> Lent:
 
     def release() -> None:
         if deleter:
-            _Deleter(deleter)(at_tensor)
+            _callable(deleter)(at_tensor)
 
     lent = Lent(data + offset, dtype, shape, strides, (kind, number), bool(flags & _READ_ONLY), release)
     _rename(at, _USED[versioned])
@@ -111,6 +112,12 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(extent, 1)
     return tuple(reversed(strides))
+
+
+@functools.lru_cache(64)
+def _callable(deleter: int) -> Callable[[int], object]:
+    """A producer's deleter; each library has one or two."""
+    return _Deleter(deleter)
 
 
 # --- making -----------------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 """Memory shared with other libraries on the same GPU: DLPack and `__cuda_array_interface__`, in the order of streams.
 
 Coming in, the producer makes our stream wait for what it has enqueued; its memory is given back only once our work on
-it is done, which an event tells, so its library may use it again on any stream.  Going out, the consumer's stream waits
-for ours; when the consumer lets go, our stream waits for what the consumer had enqueued by then, before the memory is
-used again.  The host waits for nothing.
+it is done, which an event tells, so its library may use it again on any stream.  (Where it works on our stream, the order of
+that is enough.)  Going out, the consumer's stream waits for ours; when the consumer lets go, our stream
+waits for what the consumer had enqueued by then, before the memory is used again.  The host waits for nothing.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Interop:
                 else self._by_interface(value, what)
             )
             spec = ArraySpec(lent.dtype, lent.shape)
-            memory = BorrowedMemory(self, lent, spec.nbytes, stream, _current_stream(value))
+            memory = BorrowedMemory(self, lent, spec.nbytes, stream, _current_stream(value, stream))
             if not spec.size or (lent.address % _ALIGNED == 0 and _is_contiguous(lent)):
                 return memory, spec
             return self._compact(memory, lent, spec, stream), spec
@@ -158,6 +158,9 @@ class Interop:
         The producer's stream, where it is known, waits for that too: kernels may have written to the memory.
         """
         try:
+            if producer is not None and self._device.current_stream().ptr == stream.ptr == producer:
+                lent.release()  # in the order of the one stream, as after an operation of the library's own
+                return
             with self._device.here("returning memory") as current:
                 if current.ptr != stream.ptr:
                     self.order(current.ptr, stream.ptr)
@@ -223,11 +226,15 @@ class Interop:
         }
 
 
-def _current_stream(value: Any) -> int | None:
+def _current_stream(value: Any, ours: Any) -> int | None:
     """The stream that the producer of an array works on just now; None where its library has no such thing."""
-    if type(value).__module__.partition(".")[0] != "torch":
-        return None
-    return sys.modules["torch"].cuda.current_stream(value.device).cuda_stream
+    match type(value).__module__.partition(".")[0]:
+        case "torch":
+            return sys.modules["torch"].cuda.current_stream(value.device).cuda_stream
+        case "cupy":
+            return ours.ptr
+        case _:
+            return None
 
 
 def _is_contiguous(lent: dlpack.Lent) -> bool:
