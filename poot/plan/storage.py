@@ -2,11 +2,12 @@
 
 `Cells` collects the buffers of a program while its steps are assembled; a step names them by number, which is the
 number of the slot that each becomes.  `plan_storage` then places scratch slots in one arena: slots that are live at the
-same time do not overlap; each is put, largest first, at the offset where it wastes least.
+same time do not overlap; each is put at the offset where it wastes least, in the order among a few that needs least.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from poot.dtypes import ArraySpec
@@ -124,13 +125,50 @@ class _Spans:
                 self.touch(slot, last)
 
 
+#: Steps that share a list of the slots that live during any of them.
+_BLOCK = 64
+#: Attempts at a placement that takes no more than what is live at once, and the slots up to which there are several.
+_ATTEMPTS = 24
+_MANY = 1 << 12
+
+
 def _place(lives: list[_Life]) -> int:
-    """Best fit, largest first: the smallest gap that holds a slot beside those live at the same time.  The total."""
+    """Offsets for all, and how much memory they take: the least of several attempts.
+
+    Each slot takes the smallest gap that holds it beside those live at the same time: largest first, then first used
+    first, and while that takes more than is live at once, what lay beyond it goes first in the next attempt.
+    """
+    least, total, best = _bound(lives), -1, list[int]()
+    starts: tuple[Callable[[_Life], tuple[int, int]], ...] = (
+        lambda life: (-life.size, life.first),
+        lambda life: (life.first, -life.size),
+    )
+    for start in starts:
+        order = sorted(lives, key=start)
+        for _ in range(_ATTEMPTS // 2 if len(lives) <= _MANY else 1):
+            arena = _placed(order)
+            if total < 0 or arena < total:
+                total, best = arena, [life.offset for life in lives]
+            if arena <= least:
+                break
+            beyond = [life for life in order if life.offset + life.size > least]
+            order = [*beyond, *(life for life in order if life.offset + life.size <= least)]
+        if total <= least:
+            break
+    for life, offset in zip(lives, best, strict=True):
+        life.offset = offset
+    return max(total, 0)
+
+
+def _placed(lives: list[_Life]) -> int:
+    """Give each slot in turn the smallest gap that holds it; the end of the last."""
     arena = 0
-    placed: list[_Life] = []
-    for life in sorted(lives, key=lambda life: (-life.size, life.first)):
+    blocks: dict[int, list[_Life]] = {}
+    for life in lives:
+        span = range(life.first // _BLOCK, life.last // _BLOCK + 1)
+        near = {id(other): other for block in span for other in blocks.get(block, ())}
         beside = sorted(
-            (other for other in placed if other.first <= life.last and life.first <= other.last),
+            (other for other in near.values() if other.first <= life.last and life.first <= other.last),
             key=lambda other: other.offset,
         )
         best, waste, end = -1, -1, 0
@@ -141,7 +179,8 @@ def _place(lives: list[_Life]) -> int:
             end = max(end, other.offset + other.size)
         life.offset = end if best < 0 else best
         arena = max(arena, life.offset + life.size)
-        placed.append(life)
+        for block in span:
+            blocks.setdefault(block, []).append(life)
     return arena
 
 
