@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import poot
+from poot.backends.cuda import device as child_module
 from poot.backends.cuda.code import CudaCode
 from poot.backends.cuda.device import CudaDevice, make_device, queried_target
 from poot.backends.cuda.launches import Launch, fold
 from poot.backends.cuda.nvptx import resources
-from poot.backends.device import BufferView, CopySpec, LaunchSpec
+from poot.backends.device import BufferView, CallLayout, CopySpec, LaunchSpec
 from poot.backends.toolchain import CompiledKernel
 from poot.dtypes import f32, i32
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError, LaunchError
@@ -217,6 +218,34 @@ def test_cross_compiling_needs_no_gpu() -> None:
     k.barrier()
     k.store(k.buffer("y", f32, "write", (32,)), (k.index("local", 0),), k.load(tile, (k.i(3),)))
     assert compile_kernel(k.finish(), Target.parse("cuda:sm_90")).language == "ptx"
+
+
+def test_a_forked_child_is_refused(device: CudaDevice) -> None:
+    loaded = compiled(device, increment(10, threads=10))
+    a = made(device, np.zeros(10, np.int32))
+    recording = device.record([LaunchSpec(loaded, ((0, 0),), (1, 1, 1))], [None], (0,), (a,))
+    call = device.direct_call(recording, CallLayout((0,), (), 1, 0))
+    call([a.buffer.address])  # type: ignore[attr-defined]
+    assert (numbers(device, a, 10) == 2).all()
+    child_module._after_fork()  # pyright: ignore[reportPrivateUsage]
+    for use in (lambda: device.allocate(4), lambda: call([a.buffer.address]), device.synchronize):  # type: ignore[attr-defined]
+        with pytest.raises(DeviceError, match="before a fork"):
+            use()
+
+
+def test_direct_calls_keep_their_memory_apart_by_stream(device: CudaDevice) -> None:
+    fake = device.cupy
+    first = device.allocate(1000)
+    address = first.address
+    del first
+    with fake.stream():
+        other = device.allocate(1000)
+        assert other.address != address, "memory that was freed on one stream was used on another"
+    again = device.allocate(1000)
+    assert again.address == address
+    large = device.allocate(5 << 20)
+    assert large.nbytes == 5 << 20
+    device.reserve.clear()
 
 
 def test_the_device_is_listed() -> None:

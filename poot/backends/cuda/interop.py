@@ -2,9 +2,9 @@
 """Memory shared with other libraries on the same GPU: DLPack and `__cuda_array_interface__`, in the order of streams.
 
 Coming in, the producer makes our stream wait for what it has enqueued; its memory is given back only once our work on
-it is done, which an event tells, so its library may use it again on any stream.  (Where it works on our stream, the order of
-that is enough.)  Going out, the consumer's stream waits for ours; when the consumer lets go, our stream
-waits for what the consumer had enqueued by then, before the memory is used again.  The host waits for nothing.
+it is done, which an event tells, so its library may use it again on any stream.  (Where it works on our stream, the
+order of that is enough.)  Going out, the consumer's stream waits for ours; when the consumer lets go, our stream waits
+for what the consumer had enqueued by then, before the memory is used again.  The host waits for nothing.
 """
 
 from __future__ import annotations
