@@ -10,6 +10,7 @@ in this Python or in the one given, with its own disk cache off.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -98,9 +99,8 @@ def poot_call() -> Callable[[Any, Any], Any]:
 
 def jax_call() -> Callable[[Any, Any], Any]:
     """The stack in JAX."""
-    import jax
-    import jax.numpy as jnp
-
+    jax: Any = importlib.import_module("jax")
+    jnp: Any = importlib.import_module("jax.numpy")
     jax.config.update("jax_platforms", "cpu")
     jax.devices()
     return jax.jit(stack(jnp, jax.nn.softmax, lambda x: jax.nn.gelu(x, approximate=False)))

@@ -4,6 +4,7 @@ An error is made from named fields, `raise ShapeError(what="w", expected=…, ac
 stay uniform and tests can compare fields as well as text.  Each class also derives from the built-in exception that a
 Python programmer would catch (`ValueError`, `TypeError`, `IndexError` …).
 """
+# size: every exception stands in this one table.
 
 from __future__ import annotations
 
