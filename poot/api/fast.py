@@ -283,10 +283,10 @@ class FastCall:
                 addresses.append(data_address(value))
             elif type(value) is DeviceArray and dtype is not None:
                 memory: Any = value._memory
-                if memory.device is not device or value._check is not None or value._gone:
+                if memory.device is not device or value._gone or (value._spec is not spec and value._spec != spec):
                     return MISS
-                if value._spec is not spec and value._spec != spec:
-                    return MISS
+                if value._check is not None:
+                    value.view()  # waits for its launch, and raises its fault
                 addresses.append(memory.buffer.address + value._offset)
             elif type(value) is shape:
                 number = weak_value(held, cast("float", value), spec.dtype)
