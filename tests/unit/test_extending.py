@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -69,6 +70,20 @@ def test_the_device_runs_the_encoder(page: dict[str, Any]) -> None:
     golden = json.loads((ROOT / "tests" / "data" / "minilm_golden.json").read_text("utf-8"))
     result = np.asarray(embed(golden["sentences"][:2], device="plain"))
     assert np.abs(result - np.array(golden["embedding"][:2])).max() < 1e-5
+
+
+CORE = ("bad_luck", "engine_devices", "primitives_devices", "kernel_library", "kernel_rows", "kernel_devices")
+"""The modules of the conformance suite that ask most of a device."""
+
+
+@pytest.mark.slow
+def test_the_device_passes_the_conformance_suite() -> None:
+    """As a user of the page would run it: the suite knows nothing of the device but its name."""
+    files = [f"tests/conformance/test_{name}.py" for name in CORE]
+    options = ["-q", "-n", "0", "-p", "tests.plugin_extending", "--device", "plain", "-m", "not slow and not cuda"]
+    command = [sys.executable, "-m", "pytest", *files, *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-4000:]
 
 
 def test_the_device_runs_engines_and_raises_faults(page: dict[str, Any]) -> None:
