@@ -16,6 +16,7 @@ SHORT = 9
 """The shortest of the stored sentences."""
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
 def test_the_argument_and_the_variable(device_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = np.array(GOLDEN["embedding"])[[SHORT]]
     monkeypatch.setenv("POOT_DEVICE", device_name)
@@ -23,6 +24,7 @@ def test_the_argument_and_the_variable(device_name: str, monkeypatch: pytest.Mon
     assert np.abs(encode([GOLDEN["sentences"][SHORT]]) - expected).max() <= 1e-5
 
 
+@pytest.mark.slow
 def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["encode.py", "--device", "cpu", "A cat.", "A cat.", "Shares fell."])
     main()

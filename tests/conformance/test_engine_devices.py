@@ -155,9 +155,10 @@ def fail(device: Device, file: Path, programs: Any, call: str, step: int) -> Non
                 assert live(device, file, programs, Failure(call, number, launches)).failed == 1
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
 @pytest.mark.parametrize("call", CALLS)
 def test_calls_that_fail(device: Device, file: Path, programs: Any, call: str) -> None:
-    fail(device, file, programs, call, 5)
+    fail(device, file, programs, call, 7)
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ SCHEDULES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a sort": (lambda x: ops.sort(x), (f32[3, 16],)),
     "random bits": (lambda: ops.random.normal(ops.random.key(0), (100,)), ()),
 }
-QUICK = ("a thread an element", "a group a row")
+QUICK = ("a thread an element",)
 
 LIBRARY: dict[str, dict[str, Any]] = {
     "add": {"T": f32},
