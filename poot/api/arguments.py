@@ -94,6 +94,15 @@ class Signature:
             return args, kwargs
         return (*args, *(kwargs[name] for name in names)), {}
 
+    def flat(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], optree.PyTreeSpec] | None:
+        """The leaves of arguments by position, in the order of `sort`, and their structure; None where any is static by
+        name, or does not fit the parameters.
+        """
+        if self.static or not self._by_position or len(args) > len(self._order):
+            return None
+        found, spec = optree.tree_flatten(cast("Any", dict(zip(self._order, args, strict=False))), namespace=NAMESPACE)
+        return tuple(found), spec
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, without defaults; TypeError as Python gives it."""
         if not kwargs and self._by_position and len(args) == len(self._order):

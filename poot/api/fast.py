@@ -21,6 +21,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from poot.api.arguments import Arguments
 from poot.api.array import DeviceArray, Held
 from poot.api.captures import PLAIN, code_names, is_library, is_library_module, is_library_type, unwrap
 from poot.api.constants import Kept, keep
@@ -205,21 +206,23 @@ class FastCall:
     def make(
         compiled: Compiled,
         function: types.FunctionType,
-        leaves: Sequence[Any],
-        paths: Sequence[str],
+        arguments: Arguments,
         captured: Sequence[Any],
         device: DeviceBackend,
-        order: Sequence[int],
         *,
         fixed: bool,
+        trees: bool,
     ) -> FastCall | None:
         """The short way of a call that has just gone the long one; None where it must go on doing so.
 
-        `paths` are the names of the leaves, `order` their positions in the call; `fixed` says that the function states
-        its device.
+        `fixed` says that the function states its device, `trees` that the short way is called with the leaves of the
+        arguments, not with the arguments themselves.
         """
-        if not compiled.call.make_direct():
+        names, paths = arguments.names, [leaf.path for leaf in arguments.leaves]
+        if arguments.statics or (not trees and len(paths) != len(names)) or not compiled.call.make_direct():
             return None
+        order = range(len(paths)) if trees else [names.index(path) for path in paths]
+        leaves = [leaf.value for leaf in arguments.leaves]
         expected: list[_Expected] = []
         for _, source, spec in compiled.sources:
             if source.kind == "weak" and isinstance(device, InPlace):

@@ -129,6 +129,8 @@ class Traced(Generic[R_co]):
             shared = None if key is not None else all_here(args, f"an argument of {self._signature.name}")
             if shared is not None:
                 args, key = shared, call_key(shared)
+            if key is None:
+                return self._call_with_trees(args)
         fast = None if key is None else self._fast.get(key)
         if fast is not None:
             result = fast(args)
@@ -137,8 +139,20 @@ class Traced(Generic[R_co]):
                 return result
         return self._call(args, kwargs, key)
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], key: Hashable | None) -> R_co:
-        """The long way; with a `key` it leaves the short one behind."""
+    def _call_with_trees(self, args: tuple[Any, ...]) -> R_co:
+        """A call whose arguments are pytrees: its short way takes their leaves."""
+        leaves, spec = self._signature.flat(args) or ((), None)
+        kinds = None if spec is None else call_key(leaves)
+        if kinds is None:
+            return self._call(args, {}, None)
+        fast = self._fast.get((spec, kinds))
+        result = MISS if fast is None else fast(leaves)
+        return self._call(args, {}, (spec, kinds), trees=True) if result is MISS else cast("R_co", result)
+
+    def _call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], key: Hashable | None, *, trees: bool = False
+    ) -> R_co:
+        """The long way; with a `key` it leaves the short one behind, for the leaves of the arguments with `trees`."""
         arguments = self._signature.sort(args, kwargs, self._owner)
         captures = self._captures(arguments)
         device = choose(self.options.device, _homes(arguments, captures))
@@ -156,7 +170,9 @@ class Traced(Generic[R_co]):
         if self.options.donate:
             self._give_away(arguments)
         elif key is not None:
-            self._shorten(key, compiled, arguments, captures, device)
+            fixed, function = self.options.device is not None, cast("FunctionType", self.__poot_function__)
+            fast = FastCall.make(compiled, function, arguments, captures.arrays, device, fixed=fixed, trees=trees)
+            self._keep(key, fast, trees)
         return cast("R_co", result)
 
     def _give_away(self, arguments: Arguments) -> None:
@@ -167,21 +183,13 @@ class Traced(Generic[R_co]):
         for array in {id(array): array for array in given if isinstance(array, DeviceArray)}.values():
             array.donate(call)
 
-    def _shorten(
-        self, key: Hashable, compiled: Compiled, arguments: Arguments, captures: Captures, device: DeviceBackend
-    ) -> None:
-        names = [name for name in arguments.names if name not in dict(arguments.statics)]
-        if len(arguments.leaves) != len(arguments.names) or arguments.statics:
-            return
-        order = [names.index(leaf.path) for leaf in arguments.leaves]
-        leaves = [leaf.value for leaf in arguments.leaves]
-        function, fixed = cast("FunctionType", self.__poot_function__), self.options.device is not None
-        paths = [leaf.path for leaf in arguments.leaves]
-        fast = FastCall.make(compiled, function, leaves, paths, captures.arrays, device, order, fixed=fixed)
+    def _keep(self, key: Hashable, fast: FastCall | None, trees: bool) -> None:
+        """Take the short way from now on, where there is one."""
         if fast is not None:
             if len(self._fast) >= _FAST_LIMIT:
                 self._fast.clear()
-            self._fast[key] = self._latest = fast
+            self._fast[key] = fast
+            self._latest = self._latest if trees else fast
 
     @property
     def __code__(self) -> CodeType:

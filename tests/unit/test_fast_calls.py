@@ -232,6 +232,50 @@ def test_static_numbers_never_share_a_way() -> None:
         np.testing.assert_array_equal(f(X, n=n), X * n)
 
 
+def test_pytrees_take_a_short_way_too() -> None:
+    def function(tree: Any, y: Any, s: Any = 1.0) -> Any:
+        return {"sum": tree["b"] + tree["a"][0] * s + y, "rest": tree["a"][1:]}
+
+    f = poot.trace(device="cpu")(function)
+    trees = [{"b": X * n, "a": (X, X * 2, 3.0)} for n in range(4)]
+    for _ in range(2):
+        for tree in trees:
+            found, wanted = f(tree, X), function(tree, X)
+            np.testing.assert_array_equal(found["sum"], wanted["sum"])
+            np.testing.assert_array_equal(found["rest"][0], X * 2)
+            np.testing.assert_array_equal(f(tree, y=X, s=2.0)["sum"], function(tree, X, 2.0)["sum"])
+    assert len(f._fast) == 2 and f._latest is None  # pyright: ignore[reportPrivateUsage]
+    calls = _counted(f)
+    f({"b": X, "a": (X, X, 5.0)}, X)
+    assert calls == []
+    for other in (
+        {"b": X, "a": [X, X, 3.0]},
+        {"b": X, "a": (X, X)},
+        {"b": X, "a": (X, X, 3)},
+        {"b": X[:1], "a": (X, X)},
+    ):
+        np.testing.assert_array_equal(f(other, X)["sum"], function(other, X)["sum"])
+    assert len(calls) == 4
+    np.testing.assert_array_equal(f({"b": X, "a": (X, None)}, X)["sum"], X + X + X)
+    with pytest.raises(KeyError):
+        f({"c": X}, X)
+    with pytest.raises(TypeError):
+        f(trees[0])
+
+
+def _counted(function: Traced[Any]) -> list[object]:
+    """Every later call of a traced function that goes the long way."""
+    calls: list[object] = []
+    long = function._call  # pyright: ignore[reportPrivateUsage]
+
+    def counting(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return long(*args, **options)
+
+    function._call = counting  # type: ignore[method-assign]
+    return calls
+
+
 class Model:
     def __init__(self, scale: float) -> None:
         self.scale = scale
