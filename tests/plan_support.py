@@ -19,6 +19,7 @@ from poot.trace.evaluate import evaluate
 from poot.trace.graph import Graph
 from poot.trace.limits import TraceLimits
 from poot.trace.tree import unflatten
+from tests.closeness import COMPOSED
 
 LIMITS = TraceLimits.STANDARD
 INTERPRET = Target.parse("interpret")
@@ -146,7 +147,7 @@ def compare(actual: Any, expected: Any, exact: bool) -> None:
         if exact or actual.dtype.kind in "iub":
             np.testing.assert_array_equal(bits(actual), bits(expected))
         else:
-            tolerance = {2: 2e-2, 4: 2e-5, 8: 1e-12}[actual.dtype.itemsize]
+            tolerance = COMPOSED[actual.dtype.name]
             wide = [array.astype(np.float64) for array in (actual, expected)]
             scale = np.nanmax(np.abs(np.where(np.isfinite(wide[1]), wide[1], 0.0)), initial=1.0)
             np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance * scale)

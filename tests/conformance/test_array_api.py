@@ -20,6 +20,7 @@ from poot import ops
 from poot.errors import FeatureError
 from poot.trace.ops.namespace import API_VERSION, REFUSED, REFUSED_LINALG
 from tests.array_api_cases import CASES, LINALG_2024, NAMES_2024, OTHERWISE, Case
+from tests.closeness import COMPOSED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "array-api.md").read_text("utf-8")
 DTYPES = {
@@ -74,7 +75,7 @@ def agrees(expected: Any, found: Any, case: Case, what: str) -> None:
     if right.dtype.kind in "biu":
         np.testing.assert_array_equal(ours, right.astype(ours.dtype), what)
     else:
-        bound = 2e-5 if ours.dtype == np.float32 else 1e-12
+        bound = COMPOSED[ours.dtype.name]
         with np.errstate(all="ignore"):
             right = right.astype(ours.dtype)
         np.testing.assert_allclose(ours, right, rtol=bound * case.slack, atol=bound * case.slack, err_msg=what)

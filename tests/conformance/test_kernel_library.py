@@ -10,12 +10,12 @@ import pytest
 
 from poot.api import library
 from poot.api.devices import Device
+from tests.closeness import KERNELS
 
 Array = np.ndarray[Any, Any]
 
 LENGTHS = [1, 31, 256, 1000, 4097]
 FLOATS = [np.float32, np.float16, ml_dtypes.bfloat16]
-TOLERANCE = {"float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 
 def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Array:
@@ -27,7 +27,7 @@ def groups(count: int, size: int) -> int:
 
 
 def close(actual: Array, wanted: Array, scale: float = 1.0) -> None:
-    bound = TOLERANCE[actual.dtype.name] * scale
+    bound = KERNELS[actual.dtype.name] * scale
     np.testing.assert_allclose(actual.astype(np.float64), wanted.astype(np.float64), rtol=bound, atol=bound)
 
 

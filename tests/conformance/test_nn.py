@@ -11,6 +11,7 @@ import pytest
 import poot
 from poot import ops
 from poot.trace.ops import nn
+from tests.closeness import COMPOSED
 
 #: Many small functions share the line that calls them.
 pytestmark = pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
@@ -130,7 +131,7 @@ def test_devices_agree_with_the_oracle(name: str, device_name: str) -> None:
     function, *arrays = CASES[name]
     traced = poot.trace(function, device=device_name)
     expected, actual = traced.evaluate(*arrays), traced(*arrays)
-    tolerance = 2e-2 if any(array.dtype == BF16 for array in arrays) else 2e-5
+    tolerance = COMPOSED["bfloat16" if any(array.dtype == BF16 for array in arrays) else "float32"]
     for one, other in zip(flat(actual), flat(expected), strict=True):
         found = np.asarray(one)
         assert found.dtype == other.dtype
