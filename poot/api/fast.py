@@ -13,6 +13,7 @@ Every line of `FastCall.__call__` counts here: it runs in a microsecond or two.
 
 from __future__ import annotations
 
+import operator
 import types
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -67,9 +68,10 @@ class Guards:
     cells: tuple[tuple[types.CellType, object], ...]
     functions: tuple[tuple[types.FunctionType, types.CodeType, object, object], ...]
     arrays: tuple[tuple[Any, Any, tuple[int, ...]], ...]
+    containers: tuple[tuple[Any, tuple[object, ...], tuple[object, ...]], ...] = ()
 
     def hold(self) -> bool:
-        """Whether every name still leads to the same object, and every captured array has its dtype and shape."""
+        """Whether names lead to the same objects, containers have the same items, and arrays are alike."""
         for function, code, defaults, keywords in self.functions:
             if (
                 function.__code__ is not code
@@ -83,13 +85,22 @@ class Guards:
         for cell, value in self.cells:
             if cell.cell_contents is not value:
                 return False
+        for container, keys, items in self.containers:
+            if len(container) != len(items):
+                return False
+            if not all(map(operator.is_, container.values() if keys else container, items)):
+                return False
+            if keys and not all(map(operator.is_, container, keys)):
+                return False
         if not self.arrays:
             return True
         return all(array.dtype is dtype and array.shape == shape for array, dtype, shape in self.arrays)
 
 
 def guards_of(root: types.FunctionType) -> Guards | None:
-    """The guards of a function that captures constants, arrays, modules and other such functions alone; else None."""
+    """The guards of a function that captures constants, arrays, dicts, lists and tuples of them, modules, and other
+    such functions alone; None for others.
+    """
     walk = _GuardWalk()
     return walk.result() if walk.function(root) else None
 
@@ -100,10 +111,12 @@ class _GuardWalk:
         self.cells: list[tuple[types.CellType, object]] = []
         self.functions: list[tuple[types.FunctionType, types.CodeType, object, object]] = []
         self.arrays: list[tuple[Any, Any, tuple[int, ...]]] = []
+        self.containers: list[tuple[Any, tuple[object, ...], tuple[object, ...]]] = []
         self._seen: set[int] = set()
 
     def result(self) -> Guards:
-        return Guards(tuple(self.spaces), tuple(self.cells), tuple(self.functions), tuple(self.arrays))
+        lists = self.spaces, self.cells, self.functions, self.arrays, self.containers
+        return Guards(*map(tuple, lists))  # type: ignore[arg-type]
 
     def function(self, function: types.FunctionType) -> bool:
         if id(function) in self._seen:
@@ -128,7 +141,11 @@ class _GuardWalk:
         return all(isinstance(value, _STABLE) for value in (*(defaults or ()), *(keywords or {}).values()))
 
     def value(self, value: object) -> bool:
-        """Whether a value cannot change but through a name; functions are followed."""
+        """Whether a value cannot change but through a name; functions and containers are followed."""
+        if type(value) is DeviceArray:
+            return True  # its dtype and shape are its own for good
+        if type(value) in (dict, list, tuple):
+            return self.container(cast("Any", value))
         if isinstance(value, (np.ndarray, DeviceArray)):
             array = cast("np.ndarray[Any, Any]", value)
             self.arrays.append((array, array.dtype, array.shape))
@@ -141,6 +158,22 @@ class _GuardWalk:
             return is_library_type(value)
         if isinstance(value, types.BuiltinFunctionType):
             return True
+        return self.other(value)
+
+    def container(self, container: dict[object, object] | list[object] | tuple[object, ...]) -> bool:
+        """Whether nothing in a container can change but by putting something else there."""
+        if id(container) in self._seen:
+            return True
+        self._seen.add(id(container))
+        mapping = isinstance(container, dict)
+        keys = tuple(container) if mapping else ()
+        items = tuple(container.values()) if mapping else tuple(container)
+        if not isinstance(container, tuple):
+            self.containers.append((container, keys, items))
+        return all(isinstance(key, (str, int)) for key in keys) and all(map(self.value, items))
+
+    def other(self, value: object) -> bool:
+        """Whether a value is a function of a library, or one that is guarded itself."""
         inner = unwrap(value)
         return isinstance(inner, types.FunctionType) and (is_library(inner) or self.function(inner))
 

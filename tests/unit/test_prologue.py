@@ -220,6 +220,39 @@ def test_an_array_that_is_replaced() -> None:
     close(f(X), X @ W.T)
 
 
+def test_containers_of_arrays() -> None:
+    """Calls go the short way, and see whatever is put elsewhere."""
+    params: dict[str, Any] = {"layers": [{"w": poot.asarray(W[:40])}, {"w": poot.asarray(W[40:80])}], "scale": 1.0}
+
+    @poot.trace
+    def f(x: Any) -> Any:
+        for p in params["layers"]:
+            x = x @ p["w"].T * params["scale"]
+        return x
+
+    def expected(*weights: Any, scale: float = 1.0) -> Any:
+        x = X.astype(np.float64)
+        for w in weights:
+            x = x @ w.T * scale
+        return x
+
+    def both(wanted: Any) -> None:
+        for _ in range(3):
+            np.testing.assert_allclose(np.asarray(f(X)), wanted, rtol=1e-4, atol=1e-3)
+
+    both(expected(W[:40], W[40:80]))
+    params["layers"][1]["w"] = poot.asarray(W[50:90])
+    both(expected(W[:40], W[50:90]))
+    params["layers"].append({"w": poot.asarray(W[10:50])})
+    both(expected(W[:40], W[50:90], W[10:50]))
+    params["layers"].reverse()
+    both(expected(W[10:50], W[50:90], W[:40]))
+    params["scale"] = 0.5
+    both(expected(W[10:50], W[50:90], W[:40], scale=0.5))
+    params["layers"] = params["layers"][:1]
+    both(expected(W[10:50], scale=0.5))
+
+
 @poot.kernel
 def bump(w: poot.InOut[poot.f32]) -> None:
     i = poot.thread_index()
