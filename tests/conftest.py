@@ -18,7 +18,7 @@ DEVICES: Final = ("interpret", "cpu", "opencl", "wgpu")
 SLOW_DEVICES: Final = frozenset({"interpret"})
 """Devices that check more than they compute: tests that run whole models take `fast_device`, which leaves them out."""
 
-ABSENT: Final = "{error}\n\nTests run on {name}, and never skip it: `bash tools/test.sh` installs the drivers that they need."
+ABSENT: Final = "{error}\n\nTests run on {name} and never skip it: `bash tools/test.sh` installs the drivers they need."
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "data"
 

@@ -51,10 +51,7 @@ BUILTINS = ("abs", "bool", "divmod", "float", "int", "len", "max", "min", "pow",
 
 @dataclass(slots=True)
 class Local:
-    """A name of a function: a variable of one dtype, or another name for a value; `fixed` is a parameter's.
-
-    `block` holds a variable's declaration: it ends with it, also where a loop that is written out comes back to it.
-    """
+    """A name of a function: a variable, declared in `block`, or another name for a value; `fixed` is a parameter's."""
 
     value: Value
     where: SourceLocation
@@ -166,7 +163,7 @@ class Scope:
         return self.outer(node)
 
     def lives(self, local: Local) -> bool:
-        """Whether the block that declares a local is still open."""
+        """Whether a local's block is open; a loop that is written out comes back to locals whose blocks are not."""
         return local.block is None or any(made is local.block for _, made in self.frame.blocks)
 
     def outer(self, node: ast.Name) -> Value:
