@@ -174,3 +174,24 @@ def test_accesses_that_cannot_be_proven_are_checked() -> None:
     wider = replace(launch, groups=(launch.groups[0] + 5, *launch.groups[1:]))
     loaded = load_program(dump_program(replace(p, prologue=(wider,))))
     assert all(n.checked for n in walk(loaded.kernels[launch.kernel].body) if isinstance(n, (Load, Store)))
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "language", "text"),
+    [
+        ("cpu", "native", "define void @"),
+        ("interpret", "interpret", "@kernel("),
+        ("wgpu", "wgsl", "@compute"),
+        ("opencl", "opencl", "__kernel"),
+        ("cuda:sm_90", "ptx", "target triple"),
+        ("cuda:sm_90", "triton", "@triton.jit"),
+    ],
+)
+def test_sources_of_every_language(target: str, language: Any, text: str) -> None:
+    b = Builder(LIMITS)
+    made = plan(b.finish(ops.nn.gelu(b.input("x", f32[7, 96]) + 1.0)), Target.parse(target))
+    assert text in made.source(language)
+    assert load_program(dump_program(made)).source(language) == made.source(language)
