@@ -98,7 +98,7 @@ class Target:
 
     @staticmethod
     def parse(name: str) -> Target:
-        """The target called "cpu", "interpret", "wgpu", "opencl", "cuda:sm_90" or "hip:gfx942"; else a `TargetError`."""
+        """The target called "cpu", "interpret", "wgpu", "opencl", "cuda:sm_90", "hip:gfx942"; else a `TargetError`."""
         backend, _, arch = name.partition(":")
         make = _TARGETS.get(backend)
         if make is None:

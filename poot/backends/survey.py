@@ -148,6 +148,11 @@ def _compare(here: tuple[int, ...], sign: str, there: tuple[int, ...], prefix: b
     return compare[sign]
 
 
+def poot_version() -> str:
+    """The version of poot that runs, whether it is installed or not."""
+    return str(importlib.import_module("poot").__version__)
+
+
 def python_version() -> str:
     """Python's version, and what it was built for."""
     return f"{sys.version.split()[0]} on {sys.platform}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-import poot
+from poot.backends.survey import poot_version
 from poot.cli.doctor import examine
 from poot.cli.report import show
 
@@ -17,7 +17,7 @@ from poot.cli.report import show
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
     parser = argparse.ArgumentParser(prog="poot", description="A tensor compute stack.")
-    parser.add_argument("--version", action="version", version=f"poot {poot.__version__}")
+    parser.add_argument("--version", action="version", version=f"poot {poot_version()}")
     commands = parser.add_subparsers(dest="command", required=True)
     doctor = commands.add_parser(
         "doctor",

@@ -9,10 +9,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import poot
-from poot.api.devices import Device
+from poot.api.devices import Device, device
 from poot.backends import cache
-from poot.backends.survey import Package, Survey, find_package, python_version, requirements, survey
+from poot.backends.survey import (
+    Package,
+    Survey,
+    find_package,
+    poot_version,
+    python_version,
+    requirements,
+    survey,
+)
 from poot.errors import PootError
 
 #: Packages that every installation has, and those that add something.
@@ -76,23 +83,23 @@ def examine(wanted: str | None = None) -> Facts:
     problems = list(_broken(devices, packages))
     default = ""
     try:
-        default = poot.device().name
+        default = device().name
     except PootError as error:
         problems.append(f"the default device does not open: {_one_line(error)}")
     if wanted is not None:
         try:
-            poot.device(wanted)
+            device(wanted)
         except PootError as error:
             problems.append(_one_line(error))
     pool = "", 0
     try:
-        pool = _pool(poot.device("cpu"))
+        pool = _pool(device("cpu"))
     except PootError as error:
         problems.append(f"the cpu device does not open: {_one_line(error)}")
     caches = tuple(_caches(problems))
     settings = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("POOT_")))
     version = python_version()
-    return Facts(poot.__version__, version, default, devices, pool, caches, packages, settings, tuple(problems))
+    return Facts(poot_version(), version, default, devices, pool, caches, packages, settings, tuple(problems))
 
 
 def _one_line(error: PootError) -> str:
@@ -114,7 +121,8 @@ def _broken(devices: tuple[Survey, ...], packages: tuple[Package, ...]) -> Itera
         if package.installed and not package.fits:
             yield f"{package.name} {package.installed} is installed, poot is made for {package.wanted}"
         elif not package.installed and package.name in _NEEDED:
-            yield f"{package.name} is not installed; run `pip install '{package.name}{requirements()[package.name]}'`"
+            wanted = f"{package.name}{requirements().get(package.name, '')}"
+            yield f"{package.name} is not installed; run `pip install '{wanted}'`"
     for each in devices:
         if each.error is not None and each.packages and each.packages[0].installed:
             yield f"{each.name}: {each.reason}; {each.remedy}"

@@ -1,3 +1,4 @@
+# size: one list, a section for each kind of bad luck
 """What goes wrong in practice, on every device: nothing at all in an array, sizes past 32 bits, too many buffers or
 work-groups, bad indices, NaN, infinite masks, ties, aliases, memory used anew, threads, and code that does not build.
 """
