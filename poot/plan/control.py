@@ -8,20 +8,21 @@ these come to the former.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from poot.dtypes import ArraySpec, bool_, i32
 from poot.errors import CompileError, Unsupported
 from poot.plan.groups import Group
 from poot.plan.program import Branch, Loop, Step
+from poot.plan.rounds import Rounds, as_one_kernel
 from poot.plan.schedules.common import GroupPlan
 from poot.plan.turns import Stack, Turn, settled
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Variable
 from poot.trace.primitives import HostControl, Launches, lookup
 
 if TYPE_CHECKING:
-    from poot.plan.assemble import Block
+    from poot.plan.assemble import Assembly, Block
 
 #: Backends that look at a condition without waiting for anything.
 _DECIDING = frozenset({"cpu", "interpret"})
@@ -101,17 +102,51 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     (flag,) = _new(block, [ArraySpec(bool_, ())])
     test = _region(block, number, condition, [*consts[:first], *carry], condition.outputs, [flag])
     fresh = _new(block, specs)
-    turn = Turn(block.assembly, [], carry, fresh, specs)
+    # The condition of the next turn goes with the body, whose kernels can make it along the way.
+    whole = _with_condition(body, condition, first)
+    mark = _Mark.of(block.assembly)
+    made = _region(block, number, whole, [*consts, *carry], whole.outputs, [*fresh, flag])
+    turn = Turn(block.assembly, list(made), carry, fresh, specs)
+    once, merged = turn.hoist([flag]), turn.finish()
+    single = _single(block, mark, merged, Rounds([*carry, flag], flag=flag))
+    if single is not None:
+        return [*steps, *test, *once, *single]
     if block.assembly.target.backend in _DECIDING:
-        # The condition of the next turn goes with the body, whose kernels can make it along the way.
-        whole = _with_condition(body, condition, first)
-        inputs, targets = [*consts, *carry], [*fresh, flag]
-        turn.steps += _region(block, number, whole, inputs, whole.outputs, targets)
-        return [*steps, *test, Loop((), flag, turn.finish())]
-    turn.steps += _region(block, number, body, [*consts[first:], *carry], body.outputs, fresh)
-    plain = turn.finish()
+        return [*steps, *test, *once, Loop((), flag, merged)]
+    mark.restore(block.assembly)
+    made = _region(block, number, body, [*consts[first:], *carry], body.outputs, fresh)
+    turn = Turn(block.assembly, list(made), carry, fresh, specs)
+    once, plain = turn.hoist(), turn.finish()
     lazy = settled(block.assembly, plain, flag, carry)
-    return [*steps, Loop(test, flag, plain if lazy is None else lazy, settles=lazy is not None)]
+    return [*steps, *once, Loop(test, flag, plain if lazy is None else lazy, settles=lazy is not None)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """How far an assembly has come, to go on from there with other steps."""
+
+    launches: int
+    declined: int
+
+    @staticmethod
+    def of(assembly: Assembly) -> _Mark:
+        return _Mark(assembly.launches, len(assembly.declined))
+
+    def restore(self, assembly: Assembly) -> None:
+        assembly.launches = self.launches
+        del assembly.declined[self.declined :]
+
+
+def _single(block: Block, mark: _Mark, turn: Sequence[Step], rounds: Rounds) -> list[Step] | None:
+    """A loop as one kernel, in place of the turn that was made since the mark; None where it cannot be one."""
+    assembly = block.assembly
+    if assembly.target.backend == "interpret":
+        return None
+    launches, assembly.launches = assembly.launches, mark.launches
+    found = as_one_kernel(assembly, turn, rounds)
+    if found is None:
+        assembly.launches = launches
+    return found
 
 
 def _with_condition(body: Graph, condition: Graph, first: int) -> Graph:
@@ -157,11 +192,14 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
     body = _indexed(equation.regions[0], consts + count, specs, length, reverse)
     results = [atom.spec for atom in body.outputs]
     fresh = _new(block, results)
+    mark = _Mark.of(block.assembly)
     made = list(_region(block, number, body, [*fixed, *carry, *scanned, counter], body.outputs, fresh))
     turn = Turn(block.assembly, made, carry, fresh[:count], results[:count], counter, length, reverse)
     wholes = map(block.cell, equation.outputs[count:])
     stacks = [Stack(*each) for each in zip(fresh[count:], wholes, results[count:], strict=True)]
-    return [*steps, Loop((), -1, turn.finish(stacks), length, counter)]
+    once, last = turn.hoist(list(fresh)), turn.finish(stacks)
+    single = _single(block, mark, last, Rounds(carry, length, counter))
+    return [*steps, *once, *(single or [Loop((), -1, last, length, counter)])]
 
 
 def _indexed(region: Graph, first: int, specs: Sequence[ArraySpec], length: int, reverse: bool) -> Graph:

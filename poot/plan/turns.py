@@ -65,6 +65,34 @@ class Turn:
         self.steps += [Copy(source, target) for source, target in self._ordered()]
         return tuple(self.steps)
 
+    def hoist(self, keep: Sequence[int] = ()) -> list[Step]:
+        """Take out the launches that do the same in every turn, unless they write a cell of `keep`.
+
+        They go before the loop.
+        """
+        first: list[Step] = []
+        moved = True
+        while moved:
+            moved = False
+            for step in self.steps:
+                if isinstance(step, Launch) and self._is_constant(step, keep):
+                    self.steps.remove(step)
+                    first.append(step)
+                    moved = True
+                    break
+        return first
+
+    def _is_constant(self, launch: Launch, keep: Sequence[int]) -> bool:
+        if rewire.can_fault(self._kernel(launch)):
+            return False
+        uses = list(self._uses(launch))
+        reads = {cell for cell, read, _ in uses if read}
+        writes = {cell for cell, _, written in uses if written}
+        outside = {self.counter, *self.carry, *self.fresh, *keep}
+        if writes & reads or (reads | writes) & outside:
+            return False
+        return not any(self._users(cell, writes=True) for cell in reads) and all(map(self._writer, writes))
+
     # --- what steps do ---
 
     def _kernel(self, launch: Launch) -> Kernel:
@@ -276,7 +304,7 @@ def _settled(assembly: Assembly, step: Step, flag: int, outside: Sequence[int]) 
                 return step
             spec = assembly.cells.slots[step.target].spec
             grid = assembly.row_of(spec.size)
-            copy = assembly.launch(_copy_kernel(spec, grid), (step.source, step.target), grid.groups, (), None)
+            copy = assembly.launch(copy_kernel(spec, grid), (step.source, step.target), grid.groups, (), None)
             return _predicated(assembly, copy, flag, outside)
         case Branch():
             blocks = [settled(assembly, block, flag, outside) for block in step.blocks]
@@ -301,7 +329,8 @@ def _predicated(assembly: Assembly, launch: Launch, flag: int, outside: Sequence
     return replace(launch, kernel=number, bindings=(*launch.bindings, Binding(flag)))
 
 
-def _copy_kernel(spec: ArraySpec, grid: FlatGrid) -> Kernel:
+def copy_kernel(spec: ArraySpec, grid: FlatGrid) -> Kernel:
+    """A kernel that copies an array, one element a thread."""
     k = grid.builder("keep")
     source = k.buffer("in0", spec.dtype, "read", (spec.size,))
     target = k.buffer("out1", spec.dtype, "write", (spec.size,))

@@ -13,6 +13,7 @@ import poot
 from poot import ops
 from poot.api.cache import RetraceWarning
 from poot.errors import KernelFault
+from poot.plan import rounds
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{RetraceWarning.__module__}.{RetraceWarning.__name__}")
 
@@ -78,7 +79,7 @@ def unrolled(body: Any, *, reverse: bool) -> Any:
 
 def same(found: Any, expected: Any, *arguments: Any) -> None:
     """Both functions give the same, the first one each time that it is called, the other one on the host."""
-    twin = optree.tree_leaves(poot.trace(expected, device="cpu")(*arguments))
+    twin = optree.tree_leaves(poot.trace(device="cpu")(expected)(*arguments))
     for _ in range(3):
         leaves = optree.tree_leaves(found(*arguments))
         assert len(leaves) == len(twin)
@@ -93,7 +94,7 @@ def test_a_scan_equals_its_turns_written_out(name: str, device_name: str) -> Non
     width = max(np.size(leaf) and np.shape(leaf)[-1] if np.ndim(leaf) else 1 for leaf in carry)
     xs = np.arange(TURNS * width, dtype=np.float32).reshape(TURNS, width) % 5
     reverse = len(name) % 2 == 0
-    found = poot.trace(scanned(body, reverse=reverse), device=device_name)
+    found = poot.trace(device=device_name)(scanned(body, reverse=reverse))
     same(found, unrolled(body, reverse=reverse), carry, xs)
 
 
@@ -131,8 +132,8 @@ def test_turns_past_the_last_do_no_harm(device_name: str) -> None:
         return ops.while_loop(lambda s: s[0] > 1, lambda s: (halve(s[0] * 3 + 1), s[1] + 1), (halve(n), 0))
 
     x = np.arange(40, dtype=np.float32)
-    assert float(np.asarray(poot.trace(total, device=device_name)(x))) == x.sum()
-    last, turns = poot.trace(collatz, device=device_name)(np.int32(27))
+    assert float(np.asarray(poot.trace(device=device_name)(total)(x))) == x.sum()
+    last, turns = poot.trace(device=device_name)(collatz)(np.int32(27))
     assert (int(last), int(turns)) == (1, 41)
 
 
@@ -146,3 +147,47 @@ def test_a_fault_in_a_turn_is_raised_and_the_next_call_is_right(device_name: str
         with pytest.raises((KernelFault, IndexError)):
             np.asarray(total(x, np.int32(50)))
         assert float(np.asarray(total(x, np.int32(40)))) == x.sum()
+
+
+def test_more_turns_and_threads_than_one_launch_has(device_name: str) -> None:
+    """Every thread goes round by itself, and what is one number for all of them is right for those that begin late."""
+    size = 3000 if device_name != "interpret" else 70
+
+    @poot.trace(device=device_name)
+    def until(x: Any, last: Any) -> Any:
+        return ops.while_loop(lambda s: s[1] < last, lambda s: ((s[0] + s[1]) % 97, s[1] + 1), (x, 0))
+
+    x = np.arange(size, dtype=np.int32)
+    for last in (0, 1, 300, 1030) if device_name != "interpret" else (0, 40):
+        expected = x
+        for turn in range(last):
+            expected = (expected + turn) % 97
+        found, turns = until(x, np.int32(last))
+        np.testing.assert_array_equal(np.asarray(found), expected)
+        assert int(turns) == last
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_in_several_launches(device_name: str, reverse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little work for a launch the turns are shared among some, each of which finds its own rows."""
+    monkeypatch.setattr(rounds, "_THREAD_WORK", 400)
+
+    def body(carry: Any, x: Any) -> Any:
+        total, count = carry
+        total = (total * 3 + x) % 1009
+        return (total, count + 1), (total, count)
+
+    rng = np.random.default_rng(0)
+    start, xs = rng.integers(0, 1009, 10).astype(np.int32), rng.integers(0, 1009, (60, 10)).astype(np.int32)
+    for length in (60, 59):
+        traced = poot.trace(device=device_name)(scanned(body, reverse=reverse))
+        (total, count), (rows, counts) = traced((start, np.int32(0)), xs[:length])
+        report = traced.program((start, np.int32(0)), xs[:length]).report()
+        assert device_name == "interpret" or report.count("turns_of") == 1 + (length == 59), report
+        expected, turns = start, list(range(length))
+        for turn, place in enumerate(reversed(turns) if reverse else turns):
+            expected = (expected * 3 + xs[place]) % 1009
+            np.testing.assert_array_equal(np.asarray(rows)[place], expected)
+            assert int(np.asarray(counts)[place]) == turn
+        np.testing.assert_array_equal(np.asarray(total), expected)
+        assert int(count) == length
