@@ -22,12 +22,14 @@ class InjectedError(DeviceError):
 class Failure:
     """The call to fail: its name, its number among those of that name, and where it fails.
 
-    "before" and "after" its work; for `record` and `replay` also after a number of the launches and copies.
+    "before" and "after" its work; for `record` and `replay` also after a number of the launches and copies.  With
+    `interrupt` it is a Ctrl-C that comes there.
     """
 
     call: str
     number: int
     when: Literal["before", "after"] | int = "before"
+    interrupt: bool = False
 
 
 class FaultyDevice:
@@ -74,6 +76,8 @@ class FaultyDevice:
                 recording, bindings = args if name == "replay" else (None, args[3])
                 steps, views, rebindable, _, fault = args if recording is None else self.recorded[id(recording)][1]
                 self._inner.record(steps[:count], views, rebindable, bindings, fault)
+        if failure.interrupt:
+            raise KeyboardInterrupt
         raise InjectedError(device=self.name, message=f"injected: {name} {number}, {failure.when}")
 
     def allocate(self, nbytes: int) -> Any:

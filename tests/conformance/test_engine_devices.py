@@ -138,7 +138,7 @@ def live(device: Device, file: Path, programs: Any, failure: Failure | None) -> 
         try:
             step()
             assert failure is None or not faulty.take_fired(), "a failure was swallowed"
-        except InjectedError:
+        except (InjectedError, KeyboardInterrupt):
             assert faulty.take_fired()
             life.again(step)
     life.end()
@@ -167,6 +167,13 @@ def test_calls_that_fail(device: Device, file: Path, programs: Any, call: str) -
 @pytest.mark.parametrize("call", CALLS)
 def test_every_call_that_fails(device: Device, file: Path, programs: Any, call: str) -> None:
     fail(device, file, programs, call, 1)
+
+
+def test_an_interrupted_step(device: Device, file: Path, programs: Any) -> None:
+    """A Ctrl-C anywhere in a step, between two copies of its states above all."""
+    whole = getattr(device.backend, "submits_whole", False)
+    for when in ("before", "after") if whole else range(1, 8):
+        assert live(device, file, programs, Failure("replay", 0, when, interrupt=True)).failed == 1
 
 
 def test_a_compiler_that_fails(device: Device, file: Path, programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
