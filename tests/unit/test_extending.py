@@ -72,7 +72,7 @@ def test_the_device_runs_the_encoder(page: dict[str, Any]) -> None:
     assert np.abs(result - np.array(golden["embedding"][:2])).max() < 1e-5
 
 
-CORE = ("bad_luck", "engine_devices", "primitives_devices", "kernel_library", "kernel_rows", "kernel_devices")
+CORE = ("bad_luck", "engine", "engine_devices", "primitives_devices", "kernel_library", "kernel_rows", "kernel_devices")
 """The modules of the conformance suite that ask most of a device."""
 
 
