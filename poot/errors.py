@@ -387,9 +387,9 @@ class EngineError(PootError, RuntimeError):
 
 
 class StateLost(EngineError):
-    """In-place state that a failed step left undefined."""
+    """State that a failed step, or a failed assignment, left undefined."""
 
-    template = "state {name!r} was being updated when step {step} failed"
+    template = "state {name!r} is undefined: {what} failed while it was written"
     default_remedy = "set it with exe.state[{name!r}] = value, or exe.state.reset()."
 
 

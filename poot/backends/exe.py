@@ -72,7 +72,7 @@ class StateView:
         with self._exe.lock:
             buffer, spec = self._find(name)
             array = check_array(f"state {name!r}", value, spec)
-            self._exe.lost.setdefault(name, 0)  # until all of it is written
+            self._exe.lost.setdefault(name, "an assignment")  # until all of it is written
             self._exe.engine.device.write(BufferView(buffer), array)
             del self._exe.lost[name]
 
@@ -109,8 +109,8 @@ class Exe:
         #: What prologues made of the weights, by recipe and weights; entries share it.
         self.kept: dict[KeptKey, Kept] = {}
         self.states: dict[str, tuple[Buffer, ArraySpec]] = {}
-        #: States whose values are undefined, and the step of their entry that left them so.
-        self.lost: dict[str, int] = {}
+        #: States whose values are undefined, and what left them so.
+        self.lost: dict[str, str] = {}
         self.entries: dict[int, Entry] = {}
         self.loaded = True
         #: Held by a step, so that state changes one step at a time.
@@ -161,7 +161,7 @@ class Exe:
         """StateLost where one of the states is undefined."""
         for name in names if self.lost else ():
             if name in self.lost:
-                raise StateLost(name=name, step=self.lost[name])
+                raise StateLost(name=name, what=self.lost[name])
 
 
 class Entry:

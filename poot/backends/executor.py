@@ -311,7 +311,7 @@ class Engine:
             lost = True
         finally:
             if lost:
-                entry.exe.lost.update((name, step) for name, _ in entry.program.updates)
+                entry.exe.lost.update((name, f"step {step}") for name, _ in entry.program.updates)
 
     def _require_mine(self, exe: Exe) -> None:
         exe.require_loaded()

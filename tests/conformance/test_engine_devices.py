@@ -102,7 +102,7 @@ class Life:
             try:
                 self.states()
             except StateLost as error:
-                assert "was being updated when step" in str(error)
+                assert "failed while it was written" in str(error) and "exe.state.reset()" in str(error)
                 with pytest.raises(StateLost):
                     self.engine.step(self.exe, self.entries[0], StepInputs().push("index", GOOD))
                 self.set()
