@@ -13,6 +13,7 @@ from contextvars import ContextVar
 
 from poot.api.array import DeviceArray, Memory
 from poot.api.cache import CallCache
+from poot.api.constants import keep
 from poot.api.devices import choose
 from poot.api.invoke import lend
 from poot.api.precision import Precision
@@ -62,18 +63,19 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
     key = (primitive, specs, params, regions, device.name, id(device))
     call = _CACHE.get(key, lambda: Call(_program(primitive, specs, params, regions, device.target), device))
     views: list[BufferView] = []
-    keep: list[object] = []
+    alive: list[object] = []
     for item, spec in zip(inputs, specs, strict=True):
         if isinstance(item, Literal) or isinstance(spec, Literal):
             continue
         if isinstance(item, DeviceArray):
             views.append(item.view())
-            keep.append(item)
+            alive.append(item)
             continue
         lent = lend("operand", item, spec, device, Precision())
         views.append(BufferView(lent.buffer))
-        keep.append(lent)
-    buffers, check = call(views)
+        alive.append(lent)
+    kept = keep(call, (), views) if call.kept else None  # of no array: operands are inputs
+    buffers, check = call(views, None if kept is None else kept.buffers)
     memories = [Memory(device, buffer) for buffer in buffers]
     outputs = call.executable.program.graph.outputs
     return tuple(

@@ -338,3 +338,15 @@ def test_eight_threads() -> None:
     for thread in threads:
         thread.join()
     assert not errors
+
+
+def test_what_depends_on_nothing_is_made_once_a_program(fills: list[int]) -> None:
+    @poot.trace
+    def turn(x: Any) -> Any:
+        angles = ops.arange(64, dtype=f32)[:, None] * 0.01 ** (ops.arange(8, dtype=f32) / 8)
+        return x * ops.cos(angles) + ops.sin(angles)
+
+    x = np.ones((5, 64, 8), np.float32)
+    for _ in range(4):
+        close(turn(x), turn.evaluate(x))
+    assert len(fills) <= 1
