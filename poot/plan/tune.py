@@ -98,8 +98,14 @@ def alternatives(figures: Costs, kind: str, most: int) -> dict[str, Costs]:
                 add(f"width {width}, {cache} bytes of a row kept", row_lanes=width, row_cache=cache)
         case "contract":
             for rows, lanes in product((2, 4, 6, 8, 12), (32, 64, 128)):
-                if lanes <= most:
+                if lanes > most:
+                    continue
+                if figures.sums:  # the schedule finds rows for so many vectors of sums
+                    add(f"tiles of {2 * rows} vectors, {lanes} lanes", sums=2 * rows, tile_lanes=lanes)
+                else:
                     add(f"tiles of {rows} by {lanes}", tile_rows=rows, tile_lanes=lanes)
+            if figures.slabs:
+                add("no slabs", slabs=False)
             for width in widths:
                 add(f"dots of {width}", row_lanes=width)
         case "attention":

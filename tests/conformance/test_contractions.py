@@ -85,7 +85,7 @@ def test_dtypes(dtype: Any, layout: str, device_name: str) -> None:
 
 # --- sizes that the CPU cuts up -------------------------------------------------------------------------------------
 
-CUTS = {
+CUTS: dict[str, tuple[tuple[int, int, int], Any]] = {
     "panels of columns": ((40, 300, 100), np.float32),
     "panels past the last column and row": ((67, 300, 131), np.float32),
     "bands of rows": ((300, 520, 130), np.float32),

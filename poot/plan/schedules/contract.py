@@ -4,10 +4,13 @@ The result's axes are batch axes, those of the left operand (M) and those of the
 axes.  One side runs along lanes, the other along the rows of a register tile; the operand of the lane side must be
 contiguous along its lanes, so that one load fills a vector, while the other is read one element for all lanes.
 
-- *Tiles* (`tiles.py`): a work-group keeps rows x lanes sums in registers and goes along K.  Where the lane operand is
-  not contiguous, or so large that its columns would not stay in cache, a first kernel copies it into panels.
+- *Tiles* (`tiles.py`): a work-group keeps rows x lanes sums in registers and goes along K; `blocking.py` says how many.
+  Where the lane operand is not contiguous, or so large that its columns would not stay in cache, a first kernel copies
+  it into panels; so does one for rows that lie side by side rather than along K (`panels.py`).
 - *Dots* (`dots.py`): where both operands are contiguous along K and there are few rows, threads stride along K and
   combine.
+- *Slabs* (`slabs.py`): on the CPU, few rows with a large operand that is contiguous along its columns; work-groups take
+  consecutive k, and a second kernel adds up.
 
 What follows the contraction (bias, activation, residual) is computed on the sums before they are stored, in whatever
 layout the outputs have.
