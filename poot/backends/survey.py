@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -96,18 +95,22 @@ def _survey(name: str) -> Survey:
 
 def find_package(names: tuple[str, ...]) -> Package:
     """The first of the packages that is installed, or the first one as missing."""
+    from importlib import metadata  # which `import poot` does not wait for
+
     wanted = requirements()
     for name in names:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return Package(name, importlib.metadata.version(name), wanted.get(name, ""))
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return Package(name, metadata.version(name), wanted.get(name, ""))
     return Package(names[0], "", wanted.get(names[0], ""))
 
 
 def requirements() -> dict[str, str]:
     """What poot says of the versions of each package that it needs, or can use: {"wgpu": "<0.33,>=0.32"}."""
+    from importlib import metadata
+
     found: dict[str, str] = {}
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        for line in importlib.metadata.requires("poot") or ():
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for line in metadata.requires("poot") or ():
             match = re.match(r"([\w.-]+)(?:\[[^]]*\])?\s*\(?([^;)]*)", line)
             if match:
                 found.setdefault(match[1].lower().replace("_", "-"), match[2].strip())

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,8 @@ def test_a_missing_package(fresh: pytest.MonkeyPatch, name: str, package: str) -
 
 
 def test_a_package_of_another_version(fresh: pytest.MonkeyPatch) -> None:
-    original = survey.importlib.metadata.version
-    fresh.setattr(survey.importlib.metadata, "version", lambda name: "0.40.1" if name == "wgpu" else original(name))
+    original = metadata.version
+    fresh.setattr(metadata, "version", lambda name: "0.40.1" if name == "wgpu" else original(name))
     fresh.setitem(sys.modules, "wgpu", None)
     found = report("wgpu")
     wanted = survey.requirements()["wgpu"]
