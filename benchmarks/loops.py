@@ -6,7 +6,6 @@ Writes results/loops-<device>.md.  JAX is compared where it is installed, on the
 repetitions; results are checked against each other.  A call returns fresh arrays.
 """
 
-# ruff: noqa: T201 (a command)
 from __future__ import annotations
 
 import argparse
@@ -17,19 +16,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-THREADS = 2
-os.environ.setdefault("POOT_NUM_THREADS", str(THREADS))
-
 import numpy as np
 
 import poot
 from benchmarks.harness import conditions, medians, write_table
 from poot import ops
 
+THREADS = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What the two libraries call the same things."""
+    """What the two libraries call the same things.
+
+    Functions take what they need of it before they are traced: poot compares at each call what a function captures, and
+    an object takes longer than a function.
+    """
 
     np: Any
     scan: Callable[..., Any]
@@ -50,53 +52,55 @@ class Row:
     arrays: tuple[Any, ...]
 
 
+HALF, ONE, NEARLY = np.float32(0.5), np.float32(1), np.float32(0.99)
+FACTOR, ADDEND = np.uint32(1664525), np.uint32(1013904223)
+FIRST, NEXT = np.int32(0), np.int32(1)
+
+
 def _decay(lib: Library) -> Function:
+    scan = lib.scan
+
     def body(carry: Any, x: Any) -> Any:
-        new = carry * np.float32(0.5) + x
+        new = carry * HALF + x
         return new, new
 
-    return lambda start, xs: lib.scan(body, start, xs)[1]
+    return lambda start, xs: scan(body, start, xs)[1]
 
 
 def _generator(lib: Library) -> Function:
-    def body(seed: Any, _: Any) -> Any:
-        return seed * np.uint32(1664525) + np.uint32(1013904223), None
-
-    return lambda seed, turns: lib.scan(body, seed, turns)[0]
+    scan = lib.scan
+    return lambda seed, turns: scan(lambda seed, _: (seed * FACTOR + ADDEND, None), seed, turns)[0]
 
 
 def _until(lib: Library) -> Function:
+    while_loop = lib.while_loop
+
     def going(state: Any) -> Any:
         return state[1] < state[2]
 
     def body(state: Any) -> Any:
-        return state[0] * np.float32(0.99) + np.float32(1), state[1] + np.int32(1), state[2]
+        return state[0] * NEARLY + ONE, state[1] + NEXT, state[2]
 
-    return lambda x, last: lib.while_loop(going, body, (x, np.int32(0), last))[0]
+    return lambda x, last: while_loop(going, body, (x, FIRST, last))[0]
 
 
 def _recurrent(lib: Library) -> Function:
-    def function(weights: Any, h: Any, xs: Any) -> Any:
-        def body(h: Any, x: Any) -> Any:
-            return lib.np.tanh(weights @ h + x), None
-
-        return lib.scan(body, h, xs)[0]
-
-    return function
+    scan, tanh = lib.scan, lib.np.tanh
+    return lambda weights, h, xs: scan(lambda h, x: (tanh(weights @ h + x), None), h, xs)[0]
 
 
 def _branching(lib: Library) -> Function:
-    def body(x: Any, y: Any) -> Any:
-        return lib.cond(y[0] > 0, lambda x: x * np.float32(0.5) + y, lambda x: x - y, x), None
+    scan, cond = lib.scan, lib.cond
 
-    return lambda x, ys: lib.scan(body, x, ys)[0]
+    def body(x: Any, y: Any) -> Any:
+        return cond(y[0] > 0, lambda x: x * HALF + y, lambda x: x - y, x), None
+
+    return lambda x, ys: scan(body, x, ys)[0]
 
 
 def _large(lib: Library) -> Function:
-    def body(x: Any, _: Any) -> Any:
-        return x * np.float32(0.75) + lib.np.tanh(x), None
-
-    return lambda x, turns: lib.scan(body, x, turns)[0]
+    scan, tanh = lib.scan, lib.np.tanh
+    return lambda x, turns: scan(lambda x, _: (x * HALF + tanh(x), None), x, turns)[0]
 
 
 def rows(turns: int) -> list[Row]:
@@ -114,13 +118,14 @@ def rows(turns: int) -> list[Row]:
         Row("while_loop, 8 floats", turns, _until, (normal(8), np.int32(turns))),
         Row("scan with a cond, 8 floats", turns, _branching, (normal(8), normal(turns, 8))),
         Row("scan, tanh(W @ h + x), 64 wide", few, _recurrent, (normal(64, 64) / 8, normal(64), normal(few, 64))),
-        Row("scan, 0.75 x + tanh(x), 65,536 floats", few, _large, (normal(1 << 16), none[:few])),
+        Row("scan, 0.5 x + tanh(x), 65,536 floats", few, _large, (normal(1 << 16), none[:few])),
     ]
 
 
 def candidates(row: Row, device: str) -> Mapping[str, Callable[[], Any]]:
     """How each library runs a row."""
-    mine = poot.trace(row.make(Library(ops, ops.scan, ops.while_loop, ops.cond)), device=device)
+    function: Any = row.make(Library(ops, ops.scan, ops.while_loop, ops.cond))
+    mine = poot.trace(device=device)(function)
     arrays = [poot.asarray(array, device=device) for array in row.arrays]
     found: dict[str, Callable[[], Any]] = {"poot": lambda: np.asarray(mine(*arrays))}
     if device == "cpu" and importlib.util.find_spec("jax"):
@@ -137,6 +142,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--turns", type=int, default=10_000)
     options = parser.parse_args()
+    os.environ.setdefault("POOT_NUM_THREADS", str(THREADS))  # read when the device is opened
     lines: list[list[str]] = []
     for row in rows(options.turns):
         times = medians(candidates(row, options.device))

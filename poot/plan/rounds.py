@@ -7,7 +7,7 @@ A launch makes a bounded number of turns, so that no device is busy with one for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -17,7 +17,6 @@ from poot.kernel.ir import (
     Access,
     Assign,
     BufferParam,
-    Cast,
     Const,
     Expr,
     For,
@@ -34,11 +33,8 @@ from poot.kernel.ir import (
     walk,
 )
 from poot.kernel.rebuild import Rebuilder
-from poot.plan.cost import costs
-from poot.plan.flat import FlatGrid
-from poot.plan.program import Copy, Launch, Loop, Step
-from poot.plan.schedules.common import power_of_two
-from poot.plan.turns import copy_kernel
+from poot.plan.parts import ONE, Node, Part, Size, parts_of, predicates_of, tree_of
+from poot.plan.program import Copy, Loop, Step
 
 if TYPE_CHECKING:
     from poot.plan.assemble import Assembly
@@ -53,9 +49,6 @@ _SERIAL = {"cpu": 8}
 _SERIAL_ELSEWHERE = 64
 #: Elements beyond which the CPU reads the rows of one turn after the other better than one column after the other.
 _WIDE = 1024
-
-_Size = tuple[tuple[int, int, int], tuple[int | None, ...] | None, tuple[int, int, int]]
-_ONE: _Size = ((1, 1, 1), (1, 1, 1), (1, 1, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,128 +66,19 @@ class Rounds:
 
 def as_one_kernel(assembly: Assembly, turn: Sequence[Step], rounds: Rounds) -> list[Step] | None:
     """The steps of a loop whose turns run inside a kernel; None where they cannot."""
-    parts = [_Part.of(assembly, step) for step in turn]
-    found = [part for part in parts if part is not None]
-    if not parts or len(found) != len(parts):
+    tree = tree_of(assembly, turn)
+    parts = [] if tree is None else list(parts_of(tree))
+    if tree is None or not parts:
         return None
-    sizes = {part.size for part in found if part.threads > 1}
+    sizes = {part.size for part in parts if part.threads > 1}
     if len(sizes) <= 1:
-        made = _Fusion(assembly, found, rounds, next(iter(sizes), _ONE)).steps()
+        made = _Fusion(assembly, tree, parts, rounds, next(iter(sizes), ONE)).steps()
         if made is not None:
             return made
     least = _SERIAL.get(assembly.target.backend, _SERIAL_ELSEWHERE)
-    if sizes and all(part.threads <= least and part.is_line for part in found):
-        return _Fusion(assembly, found, rounds, _ONE).steps()
+    if sizes and all(part.threads <= least and part.is_line for part in parts):
+        return _Fusion(assembly, tree, parts, rounds, ONE).steps()
     return None
-
-
-# --- the kernels of a turn --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A launch of the turn; `lets` are the locals of its kernel that never change."""
-
-    launch: Launch
-    kernel: Kernel
-    cells: Mapping[str, int]
-    lets: Mapping[str, Expr]
-
-    @staticmethod
-    def of(assembly: Assembly, step: Step) -> _Part | None:
-        """A step as a part; None for what has to stay a step."""
-        if isinstance(step, Copy):
-            step = _copy(assembly, step)
-        if not isinstance(step, Launch) or step.kernel in assembly.foreign or any(b.offset for b in step.bindings):
-            return None
-        kernel = assembly.lowering.kernels[step.kernel]
-        assigned: set[str] = set()
-        for node in walk(kernel.body):
-            match node:
-                case Let() | If() | For() | Const() | Var() | Op() | Cast():
-                    pass
-                case Assign():
-                    assigned.add(node.name)
-                case Load() | Store() if not node.checked:
-                    pass
-                case Index() if node.kind in ("thread", "local", "group"):
-                    pass
-                case _:
-                    return None
-        threads = kernel.threads
-        if kernel.index_dtype is not i32 or (threads is not None and None in threads):
-            return None
-        cells = {param.name: binding.slot for param, binding in zip(kernel.buffers, step.bindings, strict=True)}
-        if len(set(cells.values())) != len(cells):
-            return None
-        lets = {n.name: n.value for n in walk(kernel.body) if isinstance(n, Let) and n.name not in assigned}
-        return _Part(step, kernel, cells, lets)
-
-    @property
-    def size(self) -> _Size:
-        return self.kernel.workgroup, self.kernel.threads, self.launch.groups
-
-    @property
-    def threads(self) -> int:
-        if self.kernel.threads is not None:
-            return prod(extent or 1 for extent in self.kernel.threads)
-        return prod(self.kernel.workgroup) * prod(self.launch.groups)
-
-    @property
-    def is_line(self) -> bool:
-        """Whether threads differ in their number along x alone."""
-        indices = [node for node in walk(self.kernel.body) if isinstance(node, Index)]
-        threads = self.kernel.threads
-        line = threads is not None and threads[1:] == (1, 1) and all(i.kind == "thread" for i in indices)
-        return self.threads == 1 or line
-
-    @property
-    def has_loops(self) -> bool:
-        return any(isinstance(node, For) for node in walk(self.kernel.body))
-
-    @property
-    def work(self) -> int:
-        """Nodes that a thread evaluates."""
-        return _work(self.kernel.body)
-
-    def resolve(self, expr: Expr) -> Expr:
-        """An expression without the locals that only name something."""
-        match expr:
-            case Var() if expr.name in self.lets:
-                return self.resolve(self.lets[expr.name])
-            case Op():
-                return replace(expr, args=tuple(map(self.resolve, expr.args)))
-            case Cast():
-                return replace(expr, arg=self.resolve(expr.arg))
-            case _:
-                return expr
-
-
-def _copy(assembly: Assembly, step: Copy) -> Launch:
-    """A copy as the launch that a pointwise kernel of its size is."""
-    spec = assembly.cells.slots[step.target].spec
-    width = power_of_two(spec.size, costs(assembly.target).width(spec.dtype))
-    grid = FlatGrid(spec.size, width, assembly.target.limit("grid"))
-    return assembly.launch_once(copy_kernel(spec, grid), (step.source, step.target), grid.groups, (), None)
-
-
-def _work(body: Sequence[Stmt]) -> int:
-    total = 0
-    for stmt in body:
-        match stmt:
-            case For():
-                known = isinstance(stmt.start, Const) and isinstance(stmt.stop, Const)
-                trips = (int(stmt.stop.value) - int(stmt.start.value)) // stmt.step + 1 if known else 1 << 16  # type: ignore[union-attr]
-                total += max(trips, 1) * _work(stmt.body)
-            case If():
-                total += 1 + _work(stmt.then) + _work(stmt.orelse)
-            case _:
-                total += sum(1 + _nodes(expr) for expr in operands(stmt))
-    return total
-
-
-def _nodes(expr: Expr) -> int:
-    return 1 + sum(map(_nodes, operands(expr)))
 
 
 # --- one kernel of them -----------------------------------------------------------------------------------------------
@@ -217,9 +101,10 @@ class _Fusion:
     """The kernel in the making, for threads of one size."""
 
     assembly: Assembly
-    parts: list[_Part]
+    tree: tuple[Node, ...]
+    parts: list[Part]
     rounds: Rounds
-    size: _Size
+    size: Size
     cells: dict[int, _Cell] = field(default_factory=dict[int, _Cell])
     locals: dict[int, Var] = field(default_factory=dict[int, Var])
     aside: dict[int, int] = field(default_factory=dict[int, int])
@@ -235,7 +120,7 @@ class _Fusion:
 
     @property
     def wide(self) -> bool:
-        return self.size != _ONE
+        return self.size != ONE
 
     def steps(self) -> list[Step] | None:
         """The steps of the loop."""
@@ -280,6 +165,12 @@ class _Fusion:
                 cell.at.add(tuple(map(part.resolve, node.indices)))
                 cell.wide.add(part.threads > 1)
 
+        for number in predicates_of(self.tree):
+            cell = self.cells.setdefault(number, _Cell(BufferParam("", bool_, "read", (1,), (1,))))
+            cell.read = True
+            cell.at.add(tuple(Const(0, i32) for _ in cell.param.shape))
+            cell.wide.add(False)
+
     def _place(self) -> bool:
         """Decide what stays in locals; False where threads would have to wait for each other."""
         rounds, backend = self.rounds, self.assembly.target.backend
@@ -315,8 +206,7 @@ class _Fusion:
         """The launch that makes some turns, and the copies of what threads must not overwrite for each other."""
         turn: Expr = Var("turn_number", i32)
         body: list[Stmt] = []
-        for number, part in enumerate(self.parts):
-            body += _Inline(self, part, f"p{number}_", turn).statements()
+        body += self._statements(self.tree, turn, iter(range(len(self.parts))))
         flag = self.rounds.flag
         if flag >= 0:
             body = [If(self.locals[flag], tuple(body))]
@@ -338,6 +228,16 @@ class _Fusion:
         lead = self.parts[0].launch
         launch = self.assembly.launch(kernel, cells, self.size[2], lead.equations, lead.where)
         return [launch, *(Copy(source, target) for target, source in self.aside.items())]
+
+    def _statements(self, tree: Sequence[Node], turn: Expr, numbers: Iterator[int]) -> list[Stmt]:
+        body: list[Stmt] = []
+        for node in tree:
+            if isinstance(node, Part):
+                body += _Inline(self, node, f"p{next(numbers)}_", turn).statements()
+            else:
+                first, second = (tuple(self._statements(block, turn, numbers)) for block in node.blocks)
+                body.append(If(self.locals.get(node.predicate) or self._element(node.predicate), second, first))
+        return body
 
     def _element(self, number: int) -> Load:
         (at,) = self.cells[number].at if len(self.cells[number].at) == 1 else (self._origin(number),)
@@ -414,7 +314,7 @@ def _is_own(at: set[tuple[Expr, ...]]) -> bool:
 class _Inline(Rebuilder):
     """A part of the turn as statements of the whole kernel."""
 
-    def __init__(self, fusion: _Fusion, part: _Part, prefix: str, turn: Expr) -> None:
+    def __init__(self, fusion: _Fusion, part: Part, prefix: str, turn: Expr) -> None:
         self._fusion = fusion
         self._part = part
         self._prefix = prefix
