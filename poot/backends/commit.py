@@ -35,9 +35,15 @@ def clear_record() -> np.ndarray[Any, Any]:
     return words
 
 
+def _atomic(steps: Sequence[RecordedStep], device: object) -> bool:
+    """Whether the device runs all of the steps or none, as it is."""
+    alone = len(steps) == 1 and getattr(device, "launches_whole", False)
+    return not steps or alone or getattr(device, "submits_whole", False)
+
+
 def guarded(steps: Sequence[RecordedStep], executable: Executable) -> tuple[RecordedStep, ...]:
     """What a step runs last: `steps`, with a word that says whether they are running, where the device needs that."""
-    if not steps or getattr(executable.device, "submits_whole", False):
+    if _atomic(steps, executable.device):
         return tuple(steps)
     record = executable.positions.fault
     begin, end = (CopySpec(record, record, 4, RECORD_BYTES + source, RECORD_BYTES) for source in (8, 4))
@@ -47,7 +53,7 @@ def guarded(steps: Sequence[RecordedStep], executable: Executable) -> tuple[Reco
 def finish_commit(steps: Sequence[RecordedStep], run: Run) -> None:
     """After a failed run: complete a commit that was cut short.  Raises where the device cannot say or do that."""
     executable, device = run.executable, run.executable.device
-    if not steps or getattr(device, "submits_whole", False):
+    if _atomic(steps, device):
         return
     record = run.views[executable.positions.fault]
     assert record is not None

@@ -106,6 +106,8 @@ class ClRecording:
 class OpenCLDevice:
     """One OpenCL device."""
 
+    launches_whole = True  # what has been enqueued runs
+
     def __init__(self, name: str, device: Any) -> None:
         self.name = name
         self._device = device
