@@ -28,8 +28,8 @@ def stream_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     known = cost.costs
 
     def figures(target: Target) -> cost.Costs:
-        sizes = {"stream_rows": 1, "stream_keys": 1, "stream_lanes": 16, "stream_block": 8, "stream_tile": 3}
-        return replace(known(target), parallel=1, **sizes)
+        least = {"stream_rows": 1, "stream_keys": 1, "stream_queries": 1}
+        return replace(known(target), stream_lanes=16, stream_block=8, stream_tile=3, **least)
 
     monkeypatch.setattr(cost, "costs", figures)
 

@@ -301,11 +301,11 @@ class _Match:
         costs = self.scene.setting.costs
         if max(counts[2:]) > _WIDEST:
             return f"its rows of {max(counts[2:])} are longer than the {_WIDEST} that a thread keeps"
-        if counts[0] < costs.stream_rows or counts[1] < costs.stream_keys:
-            return f"{counts[0]} queries and {counts[1]} keys are too few to stream"
         queries = group.rows // counts[3]
-        busy = -(-queries // costs.stream_lanes) >= costs.parallel
-        if not busy and queries * counts[1] * score.dtype.itemsize < _LARGE:
+        stored = queries * counts[1] * score.dtype.itemsize
+        if counts[0] < costs.stream_rows or (counts[1] < costs.stream_keys and stored > costs.stream_small):
+            return f"{counts[0]} queries and {counts[1]} keys are too few to stream"
+        if queries < costs.stream_queries and stored < _LARGE:
             return f"{queries} queries do not keep the device busy, one a thread"
         group.kind = "attention"
         group.attention = Attention(

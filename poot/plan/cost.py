@@ -67,6 +67,8 @@ class Costs:
     stream_lanes: int
     stream_block: int
     stream_tile: int
+    stream_queries: int = 64
+    stream_small: int = 0
     sums: int = 0
     slabs: bool = False
 
@@ -79,8 +81,10 @@ class Costs:
         return self.lanes // 2 if dtype.bits > 32 else self.lanes
 
 
-_CPU = Costs(64, 64, 1 << 17, 4096, 512, 1 << 19, 8, 4, 64, 8, 128, 32, 64, 8, sums=20, slabs=True)
-_GPU = Costs(256, 256, 1 << 22, 4096, 512, 1 << 14, 512, 8, 64, 8, 128, 64, 32, 8)
+_CPU = Costs(
+    64, 64, 1 << 17, 4096, 512, 1 << 19, 8, 4, 64, 16, 128, 64, 64, 4, sums=20, slabs=True, stream_small=1 << 20
+)
+_GPU = Costs(256, 256, 1 << 22, 4096, 512, 1 << 14, 512, 8, 64, 16, 128, 64, 32, 8, stream_queries=1 << 15)
 _BY_BACKEND = {"cpu": _CPU, "interpret": _CPU}
 
 

@@ -184,9 +184,9 @@ DECLINED: list[tuple[Callable[..., Any], tuple[ArraySpec, ...], str]] = [
     (dropped, (*LONG, f32[2, 256, 256]), "no softmax of scores"),
     (squared, LONG, "not of powers of its scores"),
     (queries_share_keys, LONG, "not along the axes that are contracted"),
-    (plain, (f32[64, 64, 16],) * 3, "64 queries and 64 keys are too few"),
+    (plain, (f32[640, 64, 16],) * 3, "64 queries and 64 keys are too few"),
     (plain, (f32[2, 4, 16], f32[2, 256, 16], f32[2, 256, 16]), "4 queries and 256 keys are too few"),
-    (plain, (f32[1, 128, 16],) * 3, "do not keep the device busy"),
+    (plain, (f32[1, 32, 16], f32[1, 256, 16], f32[1, 256, 16]), "do not keep the device busy"),
     (plain, (f32[2, 256, 1024], f32[2, 256, 1024], f32[2, 256, 16]), "rows of 1024 are longer"),
 ]
 
@@ -202,6 +202,10 @@ def test_strict_numerics_stream_nothing() -> None:
     graph = graph_of(plain, *LONG)
     assert "attention" in kernels(plan(graph, INTERPRET))
     assert "attention" not in kernels(plan(graph, INTERPRET, CompileOptions(numerics="strict")))
+
+
+def test_few_keys_stream_where_that_saves_launches() -> None:
+    assert kernels(check(plain, (normal(3, 30, 8), normal(3, 20, 8), normal(3, 20, 8)))) == ["attention"]
 
 
 def test_targets_without_arrays_of_a_thread_stream_nothing() -> None:

@@ -14,13 +14,13 @@ of keys, and blocks that are left out add what it found: zero or NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from poot.dtypes import bool_
 from poot.kernel.ir import Expr, Var
 from poot.plan.elements import Elements
-from poot.plan.emitter import Emitter
 from poot.plan.groups import Group, Power
-from poot.plan.indexing import Affine, Axis, flatten, of_axis, whole
+from poot.plan.indexing import Affine, Axis, Indices, expand, flatten, of_axis, whole
 from poot.plan.masks import Span, gap
 from poot.plan.schedules.common import (
     Context,
@@ -35,7 +35,9 @@ from poot.plan.schedules.common import (
     start,
     stored,
 )
+from poot.plan.schedules.points import TOGETHER, Points, plus, tiled, together
 from poot.plan.schedules.streams import Stream
+from poot.trace.graph import Value
 
 
 def lower_attention(context: Context, group: Group) -> GroupPlan:
@@ -90,32 +92,34 @@ def _stream(plan: Stream) -> Setup:
     tile = Axis("tile", -(-plan.row_count // width))
     grid = make_grid(plan.context, plan.group, [*plan.batch, (tile,)], width, whole=True)
     elements = start(plan.context, plan.group, grid, "", plan.index_dtype)
-    kernel = _Kernel(plan, elements)
+    kernel = _Kernel(plan, elements, width)
     with grid.bind(elements.k):
-        kernel.emit(tile, width)
+        kernel.emit(tile)
     return setup(elements, grid.groups)
 
 
 class _Kernel:
     """The kernel in the making: arrays of one thread, and its running maximum and sum."""
 
-    def __init__(self, plan: Stream, elements: Elements) -> None:
-        k = elements.k
+    def __init__(self, plan: Stream, elements: Elements, width: int) -> None:
+        k, costs = elements.k, plan.context.costs
         self.plan = plan
         self.elements = elements
         self.k = k
         self.query = k.alloc("query", plan.product_dtype, (plan.depth,), "private")
         self.scores = k.alloc("scores", plan.dtype, (plan.block,), "private")
         self.sums = k.alloc("sums", plan.accumulator, (plan.column_count,), "private")
+        self.width = width
+        self.most = min(costs.stream_tile * costs.stream_lanes // width, TOGETHER)
         self.top: Var
         self.total: Var
 
-    def emit(self, tile: Axis, width: int) -> None:
+    def emit(self, tile: Axis) -> None:
         """Everything that a thread does."""
         k, plan = self.k, self.plan
-        first = k.let(k.op("mul", k.expr(of_axis(tile)), k.i(width)), "first")
+        first = k.let(k.op("mul", k.expr(of_axis(tile)), k.i(self.width)), "first")
         number = k.let(k.op("add", first, k.index("local", 0)), "row")
-        exact = plan.row_count % width == 0
+        exact = plan.row_count % self.width == 0
         row = number if exact else k.let(k.op("min", number, k.i(plan.row_count - 1)), "row")
         bind_together(k, plan.rows, row)
         self._load_query()
@@ -131,21 +135,41 @@ class _Kernel:
 
     def _load_query(self) -> None:
         k, plan = self.k, self.plan
-        with k.for_(k.i(0), k.i(plan.depth), hint="k") as place:
-            bind_together(k, plan.inner, place)
-            element = self.elements.read(plan.query.atom, plan.query.index)
-            k.store(self.query, (place,), k.cast(element, plan.product_dtype))
+
+        def tile(first: Expr, count: int) -> None:
+            at = Points(k, plan.inner, first, count)
+            self._read_ahead(plan.attention.inner, at)
+            found = [self.elements.read(plan.query.atom, at(plan.query.index, n)) for n in range(count)]
+            for n, element in enumerate(found):
+                k.store(self.query, (plus(k, first, n),), k.cast(element, plan.product_dtype))
+
+        tiled(k, plan.depth, together(plan.inner), tile)
         with k.for_(k.i(0), k.i(plan.column_count), hint="c") as place:
             k.store(self.sums, (place,), k.const(0, plan.accumulator))
 
+    def _read_ahead(self, axes: Sequence[Axis], at: Points) -> None:
+        """Read what lies along some axes and no others, neighbours one after another."""
+        streamed = self.plan.attention
+        others = [axis for axis in (*streamed.keys, *streamed.inner, *streamed.columns) if axis not in axes]
+        for value, places in self._known():
+            for index in places:
+                if streamed.uses(axes, index) and not streamed.uses(others, index):
+                    for n in range(at.count):
+                        self.elements.read(value, at(index, n))
+
+    def _known(self) -> list[tuple[Value, Sequence[Indices]]]:
+        """The values that the kernel reads from memory wherever it is, with the places."""
+        group = self.plan.group
+        found = ((value, group.places.get(value.id)) for value in group.reads.values())
+        return [(value, places) for value, places in found if places and value.id not in group.conditional]
+
     def _ahead(self) -> None:
         """Read what has one value a query before the loops."""
-        group, streamed = self.plan.group, self.plan.attention
+        streamed = self.plan.attention
         moving = (*streamed.keys, *streamed.inner, *streamed.columns)
-        for value in group.reads.values():
-            places = group.places.get(value.id)
-            if places and value.id not in group.conditional and not any(streamed.uses(moving, at) for at in places):
-                for index in places:
+        for value, places in self._known():
+            for index in places:
+                if not streamed.uses(moving, index):
                     self.elements.read(value, index)
 
     # --- along the keys ---
@@ -214,12 +238,9 @@ class _Kernel:
     def _block(self, first: Expr, count: int) -> None:
         """The scores of a block, their maximum, their powers, and the values weighted by them."""
         k, plan = self.k, self.plan
-        most = plan.context.costs.stream_tile
-        _tiled(k, count, most, lambda at, n: self._products(first, at, n))
+        tiled(k, count, self.most, lambda at, n: self._products(first, at, n))
         before = k.let(self.top, "before")
-        with k.for_(k.i(0), k.i(count), hint="j") as place:
-            self._bind_key(first, place)
-            self._score(place)
+        tiled(k, count, self._scores_together(), lambda at, n: self._scores(first, at, n))
         base = self._shift()
         scale = k.let(k.op("exp", k.op("sub", before, base)), "scale")
         k.assign(self.total, k.op("mul", self.total, scale))
@@ -228,7 +249,7 @@ class _Kernel:
             k.store(self.scores, (place,), power)
             k.assign(self.total, k.op("add", self.total, power))
         scale = k.cast(scale, plan.accumulator)
-        _tiled(k, plan.column_count, most, lambda at, n: self._values(first, count, scale, at, n))
+        tiled(k, plan.column_count, self.most, lambda at, n: self._values(first, count, scale, at, n))
 
     def _bind_key(self, first: Expr, place: Expr) -> None:
         bind_together(self.k, self.plan.keys, self.k.variable(self.k.op("add", first, place), "key"))
@@ -251,17 +272,38 @@ class _Kernel:
         for n, total in enumerate(sums):
             k.store(self.scores, (k.op("add", at, k.i(n)),), k.cast(total, plan.dtype))
 
-    def _score(self, place: Expr) -> None:
-        """The score at a key, from the product that stands in its place."""
+    def _scores_together(self) -> int:
+        """Scores that are computed at a time: several where something else has an element for each, side by side."""
+        streamed = self.plan.attention
+        last = self.plan.keys[-1][-1]
+        beside = any(
+            flatten(index, value.shape).coefficient(last) == 1 and value.dtype is not bool_
+            for value, places in self._known()
+            for index in places
+            if streamed.is_score(index) and streamed.uses([axis for loop in self.plan.rows for axis in loop], index)
+        )
+        return together(self.plan.keys) if beside else 1
+
+    def _scores(self, first: Expr, place: Expr, count: int) -> None:
+        """The scores at some keys, from the products that stand in their places."""
         k, plan = self.k, self.plan
+        at = Points(k, plan.keys, k.variable(k.op("add", first, place), "key"), count)
+        places = [plus(k, place, n) for n in range(count)]
+        for n, own in enumerate(places):
+            product = k.variable(k.cast(k.load(self.scores, (own,)), plan.products.dtype), "product")
+            self._put(plan.products, at, n, product)
+        self._read_ahead(plan.attention.keys, at)
         score = plan.attention.score
-        product = k.variable(k.cast(k.load(self.scores, (place,)), plan.products.dtype), "product")
-        self.elements.resident[plan.products.id] = product
         (index,) = plan.group.places[score.id] or [()]
-        element = k.let(k.cast(self.elements.read(score, index), plan.dtype), "score")
-        del self.elements.resident[plan.products.id]
-        k.store(self.scores, (place,), element)
-        k.assign(self.top, k.op("max", self.top, element))
+        for n, own in enumerate(places):
+            element = k.let(k.cast(self.elements.read(score, at(index, n)), plan.dtype), "score")
+            k.store(self.scores, (own,), element)
+            k.assign(self.top, k.op("max", self.top, element))
+
+    def _put(self, value: Value, at: Points, n: int, element: Expr) -> None:
+        """Let a value have an element at its place, for the rest of the block."""
+        (index,) = self.plan.group.places[value.id] or [()]
+        self.k.remember((value.id, tuple(map(expand, at(index, n)))), element)
 
     def _shift(self) -> Expr:
         """What is subtracted from scores: the maximum, or 0 as long as that is -inf."""
@@ -299,12 +341,19 @@ class _Kernel:
             total = k.op("mul", self.total, self._power(power))
             elements.resident[value.id] = k.variable(k.cast(total, value.dtype), "v")
         weight = k.let(k.cast(self._power(streamed.weights), plan.accumulator), "weight")
-        with k.for_(k.i(0), k.i(plan.column_count), hint="c") as place:
-            bind_together(k, plan.columns, place)
-            total = k.op("mul", k.load(self.sums, (place,)), weight)
-            elements.resident[plan.result.id] = k.variable(k.cast(total, plan.result.dtype), "dot")
-            for value, index in stored(plan.group):
-                elements.store(value, index, elements.read(value, index))
+
+        def tile(first: Expr, count: int) -> None:
+            at = Points(k, plan.columns, first, count)
+            for n in range(count):
+                total = k.op("mul", k.load(self.sums, (plus(k, first, n),)), weight)
+                self._put(plan.result, at, n, k.variable(k.cast(total, plan.result.dtype), "dot"))
+            self._read_ahead(streamed.columns, at)
+            outputs = [(value, at(index, n)) for value, index in stored(plan.group) for n in range(count)]
+            made = [elements.read(value, index) for value, index in outputs]
+            for (value, index), element in zip(outputs, made, strict=True):
+                elements.store(value, index, element)
+
+        tiled(k, plan.column_count, together(plan.columns), tile)
 
     def _power(self, power: Power) -> Expr:
         """What sums of powers, taken relative to the maximum, are to be multiplied with."""
@@ -316,16 +365,3 @@ class _Kernel:
         for name, atom, index in power.factors:
             result = k.op(name, result, k.cast(self.elements.read(atom, index), dtype))
         return k.let(result, "weight")
-
-
-def _tiled(k: Emitter, count: int, most: int, body: Callable[[Expr, int], None]) -> None:
-    """Run a body for tiles of a count: whole ones in a loop, then what is left."""
-    size = min(most, count)
-    whole = count // size * size
-    if whole == size:
-        body(k.i(0), size)
-    else:
-        with k.for_(k.i(0), k.i(whole), size, hint="tile") as first:
-            body(first, size)
-    if whole < count:
-        body(k.i(whole), count - whole)
