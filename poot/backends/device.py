@@ -135,8 +135,8 @@ class DeviceBackend(Protocol):
     """One device.  Every method raises a DeviceError, AllocationError or CompileError; none returns stale data.
 
     A class that sets `submits_whole = True` promises that a replay with fixed views which raises has run nothing, or
-    everything; one that sets `launches_whole = True`, that a launch or copy has run as a whole or not at all.  Of others
-    the executor assumes that they may stop anywhere.
+    everything; one that sets `launches_whole = True`, that a launch or copy has run as a whole or not at all.  Others
+    may stop anywhere.
     """
 
     name: str

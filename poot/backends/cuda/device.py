@@ -97,6 +97,8 @@ class _Here:
 class CudaDevice:
     """One GPU.  `with_language` gives the same GPU with another order of languages."""
 
+    launches_whole = True  # what has been enqueued runs
+
     def __init__(self, ordinal: int, cupy: Any, target: Target, driver: Driver, twin: CudaDevice | None = None) -> None:
         self.name = f"cuda:{ordinal}" if ordinal else "cuda"
         self.ordinal = ordinal
