@@ -186,8 +186,10 @@ def _absolute(low: Array, high: Array) -> Pair:
 
 def _wave(function: Callable[[Array], Array]) -> Callable[[Array, Array], Pair]:
     def ends(low: Array, high: Array) -> Pair:
-        middle = function(np.where(low == high, low, (low + high) / 2))
-        radius = np.where(low == high, 0.0, (high - low) / 2)
+        centre = np.where(low == high, low, (low + high) / 2)
+        # The centre is rounded: of neighbouring numbers it is one.
+        radius = np.where(low == high, 0.0, np.maximum(centre - low, high - centre))
+        middle = function(centre)
         return np.maximum(middle - radius, -1.0), np.minimum(middle + radius, 1.0)
 
     return ends
