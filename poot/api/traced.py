@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -25,6 +25,7 @@ from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
 from poot.api.tuning import Autotuner
+from poot.backends.ahead import compiling_ahead
 from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
@@ -245,8 +246,10 @@ class Traced(Generic[R_co]):
         self.options.precision.check(self._signature.name, arrays, device.target)
         recorded = self._record(arguments, captures, Roles())
         stable = recorded.tracked(captures.arrays, device)
-        program = compile_graph(recorded.graph, device.target, self.options.compiling(device, stable))
-        return Compiled.load(recorded, program, device)
+        options = self.options.compiling(device, stable)
+        with compiling_ahead(device.target, contract=options.numerics == "fused") as ahead:
+            program = compile_graph(recorded.graph, device.target, replace(options, ahead=ahead))
+            return Compiled.load(recorded, program, device)
 
     def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
         recorder = Recorder(

@@ -39,6 +39,8 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
         records.append(record)
     require_supported(planned, target)
     lowering = Lowering(target, options.limits, tuner=options.tuner, contract=options.numerics == "fused")
+    if options.tuner is None and not any(equation.regions for equation in planned.equations):
+        lowering.ahead = options.ahead  # loops still change their kernels, and a tuner needs the processor
     assembly = Assembly(target, lowering, Legality(target, planned), streaming=options.numerics == "fused")
     block = Block(assembly, planned, {})
     stable = _stable(planned, options)

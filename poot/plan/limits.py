@@ -9,6 +9,9 @@ from poot.errors import ArgumentError, ArgumentTypeError, LimitError
 from poot.trace.graph import Graph
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from poot.kernel.ir import Kernel
     from poot.plan.tune import Tuner
 
 NumericsMode = Literal["fused", "strict"]
@@ -82,13 +85,14 @@ class CompileOptions:
     "strict" (every equation rounds to its dtype, with no contraction); docs/planning.md says what each promises.
     `stable` names the constants and inputs that keep their contents from step to step: what depends on them alone goes
     to the program's prologue.  None stands for the graph's constants.  `tuner` measures alternatives to the schedules
-    that the cost model picks.
+    that the cost model picks.  `ahead` is told of kernels as they are made, so that they can be compiled meanwhile.
     """
 
     limits: CompileLimits = field(default_factory=lambda: CompileLimits.STANDARD)
     numerics: NumericsMode = "fused"
     stable: frozenset[str] | None = None
     tuner: Tuner | None = field(default=None, compare=False, repr=False)
+    ahead: Callable[[Kernel], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.limits, CompileLimits):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -41,6 +41,7 @@ class Lowering:
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     tuner: Tuner | None = None
     contract: bool = False
+    ahead: Callable[[Kernel], None] | None = None
     tuned: list[str] = field(default_factory=list[str])
     rejected: list[str] = field(default_factory=list[str])
     _numbers: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
@@ -89,6 +90,8 @@ class Lowering:
             number = self._numbers.setdefault(kernel, len(self.kernels))
             if number == len(self.kernels):
                 self.kernels.append(kernel)
+                if self.ahead is not None:
+                    self.ahead(kernel)
             self._by_identity[id(kernel)] = kernel, number  # the kernel is kept, so that its id is not used again
         return self._by_identity[id(kernel)][1]
 

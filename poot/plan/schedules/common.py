@@ -229,10 +229,12 @@ def make_grid(context: Context, group: Group, loops: Sequence[Loop], width: int,
     return Grid(tuple(loops), width, whole, True, (per_sheet * step, sheets, 1))
 
 
-def start(context: Context, group: Group, grid: Grid, suffix: str = "", dtype: DType | None = None) -> Elements:
+def start(
+    context: Context, group: Group, grid: Grid, suffix: str = "", dtype: DType | None = None, name: str = ""
+) -> Elements:
     """A kernel's builder over a grid, with its loops still to be bound."""
     k = Emitter(
-        kernel_name(group) + suffix,
+        (name or kernel_name(group)) + suffix,
         context.space,
         workgroup=grid.workgroup,
         threads=grid.threads,

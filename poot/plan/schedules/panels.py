@@ -56,7 +56,8 @@ class _Copy:
         self.piece = Axis("piece", -(-extent(self.inner) // self.turns))
         outer = [*((axis,) for axis in shape.side_batch(side)), (self.block,), *loops[:-1]]
         self.grid = make_grid(shape.context, shape.group, [*outer, (self.piece,)], self.width, whole=True)
-        self.elements: Elements = start(shape.context, shape.group, self.grid, suffix)
+        # One name for all, so that equal copies are one kernel whatever the contraction is followed by.
+        self.elements: Elements = start(shape.context, shape.group, self.grid, suffix, name="pack")
 
     @property
     def width(self) -> int:
