@@ -6,7 +6,7 @@ graph and which are to hold its outputs; kernels write the latter directly where
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from poot.dtypes import i32, i64
@@ -39,6 +39,8 @@ class Assembly:
     launches: int = 0
     declined: list[str] = field(default_factory=list[str])
     constants: Constants = field(default_factory=Constants)
+    #: Cells that no turn of the loops around changes: what reads such alone is computed before the loop.
+    fixed: set[int] = field(default_factory=set[int])
     #: The numbers of kernels that the planner did not make: nothing is known of their stores.
     foreign: set[int] = field(default_factory=set[int])
     streaming: bool = True
@@ -159,7 +161,7 @@ class Block:
             self.plans[number] = EquationPlan("control" if control else "kernel", first)
             return
         constants = self._constants(group)
-        plan = self.assembly.lowering.lower(group, constants)
+        plan = self.assembly.lowering.lower(group, constants | self._among(group, self.assembly.fixed))
         line = where(group.members[number] for number in members)
         values = {value.id: value for value in (*group.outputs, *group.reads.values())}
         work = _Work(self, group, plan, values, self.numbers(members), line)
@@ -179,7 +181,9 @@ class Block:
 
     def _constants(self, group: Group) -> frozenset[int]:
         """The ids of the values that a group reads which stay the same from step to step."""
-        known = self.assembly.constants.cells
+        return self._among(group, self.assembly.constants.cells)
+
+    def _among(self, group: Group, known: Collection[int]) -> frozenset[int]:
         return frozenset(value.id for value in group.reads.values() if self.cells.get(self.base(value).id) in known)
 
     def _aliases(self) -> None:

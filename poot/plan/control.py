@@ -69,6 +69,17 @@ def _region(
     return inner.run(outputs, targets)
 
 
+def _turn(
+    block: Block, number: int, region: Graph, fixed: Sequence[int], inputs: Sequence[int], targets: Sequence[int]
+) -> list[Step]:
+    """The steps of a region that is run in turns, none of which changes the cells of `fixed`, the first of its inputs."""
+    known = set(block.assembly.fixed)
+    block.assembly.fixed.update(fixed)
+    steps = _region(block, number, region, [*fixed, *inputs], region.outputs, targets)
+    block.assembly.fixed = known
+    return list(steps)
+
+
 def _new(block: Block, specs: Sequence[ArraySpec]) -> list[int]:
     return [block.assembly.cells.new("scratch", spec) for spec in specs]
 
@@ -80,7 +91,10 @@ def _cond(block: Block, number: int, equation: Equation) -> list[Step]:
     steps: list[Step] = []
     flag, *operands = [_operand(block, atom, steps) for atom in equation.inputs]
     results = [block.cell(value) for value in equation.outputs]
+    # A launch within a branch stays there, so none is made for the sake of being run once before a loop.
+    known, block.assembly.fixed = block.assembly.fixed, set()
     first, second = (_region(block, number, region, operands, region.outputs, results) for region in equation.regions)
+    block.assembly.fixed = known
     return [*steps, Branch(flag, (first, second))]
 
 
@@ -105,8 +119,8 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     # The condition of the next turn goes with the body, whose kernels can make it along the way.
     whole = _with_condition(body, condition, first)
     mark = _Mark.of(block.assembly)
-    made = _region(block, number, whole, [*consts, *carry], whole.outputs, [*fresh, flag])
-    turn = Turn(block.assembly, list(made), carry, fresh, specs)
+    made = _turn(block, number, whole, consts, carry, [*fresh, flag])
+    turn = Turn(block.assembly, made, carry, fresh, specs)
     once, merged = turn.hoist([flag]), turn.finish()
     single = _single(block, mark, merged, Rounds([*carry, flag], flag=flag))
     if single is not None:
@@ -114,8 +128,8 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     if block.assembly.target.backend in _DECIDING:
         return [*steps, *test, *once, Loop((), flag, merged)]
     mark.restore(block.assembly)
-    made = _region(block, number, body, [*consts[first:], *carry], body.outputs, fresh)
-    turn = Turn(block.assembly, list(made), carry, fresh, specs)
+    made = _turn(block, number, body, consts[first:], carry, fresh)
+    turn = Turn(block.assembly, made, carry, fresh, specs)
     once, plain = turn.hoist(), turn.finish()
     lazy = settled(block.assembly, plain, flag, carry)
     return [*steps, *once, Loop(test, flag, plain if lazy is None else lazy, settles=lazy is not None)]
@@ -193,7 +207,7 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
     results = [atom.spec for atom in body.outputs]
     fresh = _new(block, results)
     mark = _Mark.of(block.assembly)
-    made = list(_region(block, number, body, [*fixed, *carry, *scanned, counter], body.outputs, fresh))
+    made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh)
     turn = Turn(block.assembly, made, carry, fresh[:count], results[:count], counter, length, reverse)
     wholes = map(block.cell, equation.outputs[count:])
     stacks = [Stack(*each) for each in zip(fresh[count:], wholes, results[count:], strict=True)]

@@ -35,12 +35,15 @@ _PANEL_ROWS = 32
 #: The fewest columns and k that repay a copy of the rows.
 _PANEL_LANES = 256
 _PANEL_LENGTH = 64
+#: Bytes of an operand that stays in a core's cache from step to step.
+_CACHED_BYTES = 1 << 18
 
 
 def lower_contraction(context: Context, group: Group) -> GroupPlan:
     """The kernels of a group with a contraction."""
     shape = analyse(context, group)
-    if by_dots(shape):
+    cached = _cached(shape)
+    if by_dots(shape) and not cached:
         return dots(shape)
     if by_slabs(shape):
         return slabs(shape)
@@ -49,9 +52,15 @@ def lower_contraction(context: Context, group: Group) -> GroupPlan:
     chosen = blocking(shape, panels=False)
     column_bytes = shape.length * chosen.width * shape.accumulator.itemsize
     direct = contiguous and (column_bytes <= _PANEL_BYTES or shape.row_count <= _PANEL_ROWS)
-    if not direct and shape.row_count == 1 and not shape.batch and contiguous_along(shape.lanes, shape):
+    if not direct and not cached and shape.row_count == 1 and not shape.batch and contiguous_along(shape.lanes, shape):
         return dots(shape)
     return _tiled(shape, panels=not direct, row_panels=_strided_rows(shape))
+
+
+def _cached(shape: Shape) -> bool:
+    """Whether the lane operand stays the same, in the CPU's cache: then panels serve a single row better than dots."""
+    size = shape.lane_count * shape.length * shape.lanes.atom.dtype.itemsize
+    return shape.context.target.backend == "cpu" and shape.lanes.constant and size <= _CACHED_BYTES
 
 
 def _strided_rows(shape: Shape) -> bool:
