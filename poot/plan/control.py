@@ -72,7 +72,7 @@ def _region(
 def _turn(
     block: Block, number: int, region: Graph, fixed: Sequence[int], inputs: Sequence[int], targets: Sequence[int]
 ) -> list[Step]:
-    """The steps of a region that is run in turns, none of which changes the cells of `fixed`, the first of its inputs."""
+    """The steps of a region that is run in turns, which do not change the cells of `fixed`, the first of its inputs."""
     known = set(block.assembly.fixed)
     block.assembly.fixed.update(fixed)
     steps = _region(block, number, region, [*fixed, *inputs], region.outputs, targets)
