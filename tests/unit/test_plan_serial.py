@@ -166,14 +166,19 @@ def test_slots_keep_to_the_arena_and_the_graph() -> None:
 
 
 def test_accesses_that_cannot_be_proven_are_checked() -> None:
-    p = program()
-    loaded = load_program(dump_program(p))
-    assert not any(isinstance(n, (Load, Store)) and n.checked for k in loaded.kernels for n in walk(k.body))
+    b = Builder(LIMITS)
+    x, w = b.input("x", f32[40, 300]), b.constant("w", f32[128, 300])
+    for p in (program(), plan(b.finish(ops.matmul(x, w.T)), INTERPRET)):
+        loaded = load_program(dump_program(p))
+        assert not any(isinstance(n, (Load, Store)) and n.checked for k in loaded.kernels for n in walk(k.body))
     (launch,) = p.prologue
     assert isinstance(launch, Launch) and p.kernels[launch.kernel].threads is None
-    wider = replace(launch, groups=(launch.groups[0] + 5, *launch.groups[1:]))
+    across, blocks, depth = launch.groups
+    assert blocks > 1
+    wider = replace(launch, groups=(across, blocks + 5, depth))
     loaded = load_program(dump_program(replace(p, prologue=(wider,))))
-    assert all(n.checked for n in walk(loaded.kernels[launch.kernel].body) if isinstance(n, (Load, Store)))
+    stores = [n for n in walk(loaded.kernels[launch.kernel].body) if isinstance(n, Store)]
+    assert stores and all(n.checked for n in stores)
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------

@@ -73,35 +73,50 @@ class _Copy:
             number, lane = k.let(k.expr(of_axis(self.block)), "block"), k.index("local", 0)
             column = k.let(k.op("add", k.op("mul", number, k.i(self.width)), lane), "column")
             bind_together(k, self.shape.loops(side.free), column)
-            full, rest = divmod(extent(self.inner), self.turns)
-            if not rest:
-                self._turns(buffer, number, column, self.turns)
-            else:
-                last = k.op("lt", k.expr(of_axis(self.piece)), k.i(full))
-                with k.if_(last):
-                    self._turns(buffer, number, column, self.turns)
-                with k.if_(k.op("ge", k.expr(of_axis(self.piece)), k.i(full))):
-                    self._turns(buffer, number, column, rest)
+            self._copy(buffer, number, column)
         return setup(self.elements, self.grid.groups)
 
-    def _turns(self, buffer: str, number: Expr, column: Expr, turns: int) -> None:
-        """Copy some k: the blocks before the last one as a whole, its columns as far as there are any."""
+    def _copy(self, buffer: str, number: Expr, column: Expr) -> None:
+        """The k of this work-group: written out where the operand is transposed and nothing sticks out, else a loop."""
         k = self.elements.k
-        places = self._places(turns)
-        full, rest = divmod(self.count, self.width)
-        if not rest:
-            self._store(buffer, number, places, self._read(places))
+        side, free = self.side, self.side.free
+        apart = bool(free) and bool(self.inner) and side.step(free[-1]) != 1 and side.step(self.inner[-1]) == 1
+        if not apart or self.turns < _TURNS or self.count < self.width:
+            self._loop(buffer, number, column)
             return
-        if full:
-            with k.if_(k.op("lt", number, k.i(full))):
-                self._store(buffer, number, places, self._read(places))
-        with k.if_(k.op("ge", number, k.i(full))):
-            dtype = self.panels.spec.dtype
-            found = [k.variable(k.const(0, dtype), "element") for _ in places]
+        limits = [(k.expr(of_axis(self.piece)), extent(self.inner), self.turns), (number, self.count, self.width)]
+        inside = [k.op("lt", place, k.i(total // step)) for place, total, step in limits if total % step]
+        if not inside:
+            self._written_out(buffer, number)
+            return
+        whole = k.let(inside[0] if len(inside) == 1 else k.op("and", *inside), "whole")
+        with k.if_(whole):
+            self._written_out(buffer, number)
+        with k.if_(k.op("not", whole)):
+            self._loop(buffer, number, column)
+
+    def _written_out(self, buffer: str, number: Expr) -> None:
+        """All reads, then all stores, so that reads of neighbours stand one after another."""
+        places = self._places(self.turns)
+        for place, element in zip(places, self._read(places), strict=True):
+            with self.elements.k.forgetting():
+                self._bind(place)
+                self._store(buffer, number, element)
+
+    def _loop(self, buffer: str, number: Expr, column: Expr) -> None:
+        """One k after another; columns past the last one are zeros."""
+        k = self.elements.k
+        first = k.let(k.op("mul", k.expr(of_axis(self.piece)), k.i(self.turns)), "first")
+        stop = k.op("min", k.op("add", first, k.i(self.turns)), k.i(extent(self.inner)))
+        with k.for_(first, stop, hint="k") as place:
+            self._bind(place)
+            if self.count % self.width == 0:
+                self._store(buffer, number, self.elements.read(self.side.atom, self.side.index))
+                return
+            element = k.variable(k.const(0, self.panels.spec.dtype), "element")
             with k.if_(k.op("lt", column, k.i(self.count))):
-                for element, read in zip(found, self._read(places), strict=True):
-                    k.assign(element, read)
-            self._store(buffer, number, places, found)
+                k.assign(element, self.elements.read(self.side.atom, self.side.index))
+            self._store(buffer, number, element)
 
     def _places(self, turns: int) -> list[Expr]:
         """Where this work-group is on the inner loop, turn by turn."""
@@ -121,13 +136,10 @@ class _Copy:
         if self.inner:
             self.elements.k.bind(self.inner, place)
 
-    def _store(self, buffer: str, number: Expr, places: Sequence[Expr], found: Sequence[Expr]) -> None:
-        k = self.elements.k
-        batch = k.expr(position(self.shape.side_batch(self.side)))
-        for place, element in zip(places, found, strict=True):
-            with k.forgetting():
-                self._bind(place)
-                k.store(buffer, (batch, number, k.expr(position(self.shape.along)), k.index("local", 0)), element)
+    def _store(self, buffer: str, number: Expr, element: Expr) -> None:
+        k, shape = self.elements.k, self.shape
+        batch = k.expr(position(shape.side_batch(self.side)))
+        k.store(buffer, (batch, number, k.expr(position(shape.along)), k.index("local", 0)), element)
 
 
 def pack(shape: Shape, side: Side, panels: Panels, suffix: str = "_panels") -> Setup:
