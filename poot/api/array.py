@@ -238,10 +238,14 @@ class DeviceArray(Array):
         return _unpickle, (np.array(self.numpy()), self.device)
 
     def __copy__(self) -> DeviceArray:
-        return self
+        """The same elements in memory of their own: kernels write into arrays, and calls are given them."""
+        source, device = self.view(), self._memory.device
+        memory = Memory(device, device.allocate(self.nbytes))
+        device.copy(source, BufferView(memory.buffer), self.nbytes)
+        return DeviceArray(memory, self._spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
-        return self  # nothing can change it
+        return self.__copy__()
 
     @override
     def __repr__(self) -> str:

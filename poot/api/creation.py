@@ -7,12 +7,11 @@ from typing import Any, cast
 import numpy as np
 
 from poot.api.arguments import foreign_array
-from poot.api.array import DeviceArray, Held, Memory, upload
+from poot.api.array import DeviceArray, Held, upload
 from poot.api.devices import Device, choose
 from poot.api.foreign import device_array
 from poot.api.precision import Precision
 from poot.backends.binding import check_array
-from poot.backends.device import BufferView
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
@@ -46,7 +45,7 @@ def asarray(
             return ops.astype(moved, wanted)
         if not copy or not same_memory(backend, value.backend):
             return moved
-        return _copied(moved)
+        return moved.__copy__()
     array = _host(value, wanted)
     if wanted is not None and as_dtype(array.dtype) is not wanted:
         if copy is False:
@@ -75,16 +74,8 @@ def _from_device(there: DeviceArray, wanted: DType | None, device: str | Device 
     if wanted not in (None, there.dtype):
         there = cast("DeviceArray", ops.astype(there, wanted))
     elif same_memory(backend, there.backend):
-        there = _copied(there)
+        there = there.__copy__()
     return there.to_device(backend)
-
-
-def _copied(array: DeviceArray) -> DeviceArray:
-    """The same elements in memory of their own, on the same device."""
-    backend, source = array.backend, array.view()
-    memory = Memory(backend, backend.allocate(array.nbytes))
-    backend.copy(source, BufferView(memory.buffer), array.nbytes)
-    return DeviceArray(memory, array.spec)
 
 
 def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:

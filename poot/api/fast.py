@@ -191,6 +191,12 @@ class _Expected:
     number: type[int] | type[float] | None = None
 
 
+def _position(path: str, names: Sequence[str]) -> int:
+    """Where the argument of a path stands among arguments by position; only those of `*args` have a place below it."""
+    name, _, place = path.partition(".")
+    return names.index(name) + int(place or 0)
+
+
 class FastCall:
     """A compiled specialisation behind its guards."""
 
@@ -252,9 +258,9 @@ class FastCall:
         arguments, not with the arguments themselves.
         """
         names, paths = arguments.names, [leaf.path for leaf in arguments.leaves]
-        if arguments.statics or (not trees and len(paths) != len(names)) or not compiled.call.make_direct():
+        if arguments.statics or not compiled.call.make_direct():
             return None
-        order = range(len(paths)) if trees else [names.index(path) for path in paths]
+        order = range(len(paths)) if trees else [_position(path, names) for path in paths]
         leaves = [leaf.value for leaf in arguments.leaves]
         expected: list[_Expected] = []
         for _, source, spec in compiled.sources:

@@ -225,6 +225,20 @@ def test_arguments_by_name_take_the_way_of_those_by_position() -> None:
         g(X, X, X)
 
 
+def test_variadic_arguments_take_the_short_way() -> None:
+    alone = warm(lambda *xs: xs[0] * 2.0, X)
+    np.testing.assert_array_equal(short(alone, X * 3), X * 6)
+    f = poot.trace(lambda y, *xs: sum(((n + 2) * x for n, x in enumerate(xs)), y), device="cpu")
+    many = [X * n for n in range(1, 13)]
+    for _ in range(2):
+        for count in (1, 2, 3, 12, 1):
+            wanted = many[0] + sum(((n + 2) * x for n, x in enumerate(many[1:count])), 0 * X)
+            np.testing.assert_allclose(f(*many[:count]), wanted, rtol=1e-6)
+    np.testing.assert_array_equal(short(f, *many[:1]), X)
+    np.testing.assert_array_equal(f(X, 3.0), X + 6)
+    np.testing.assert_array_equal(f(X, (X, X)[0], np.float32(2)), X + 2 * X + 6)
+
+
 def test_static_numbers_never_share_a_way() -> None:
     f = poot.trace(static_argnames="n", device="cpu")(lambda x, n: x * float(n))
     for n in (2, 3, 2, 5):

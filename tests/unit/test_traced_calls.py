@@ -232,7 +232,14 @@ def test_global_random_state_is_guarded() -> None:
 def test_arrays_pickle_and_copy() -> None:
     result = poot.trace(lambda x: x * 2.0)(ones())
     assert same(pickle.loads(pickle.dumps(result)), ones() * 2)
-    assert same(copy.deepcopy(result), ones() * 2)
+    double = poot.trace(lambda x: x * 2.0, donate="x")
+    for copied in (copy.copy, copy.deepcopy):
+        original = poot.asarray(ones())
+        other = copied(original)
+        double(original)
+        assert same(other, ones())  # neither donating the original nor writing to it reaches the copy
+    empty = poot.asarray(np.zeros((0, 3), np.float32))
+    assert same(copy.deepcopy(empty), np.zeros((0, 3), np.float32))
 
 
 def test_eager_runs_the_python_function_itself() -> None:
