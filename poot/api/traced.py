@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -21,16 +21,14 @@ from poot.api.explain import Explanation
 from poot.api.fast import MISS, FastCall, call_key
 from poot.api.foreign import all_here
 from poot.api.invoke import Compiled, host_value
+from poot.api.options import Options
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
-from poot.api.tuning import Autotuner
-from poot.backends.ahead import compiling_ahead
 from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
 from poot.plan.compile import compile as compile_graph
-from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
 from poot.trace.dispatch import active
 from poot.trace.evaluate import evaluate
@@ -42,24 +40,6 @@ from poot.trace.tree import flatten
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a traced function."""
-
-    static_argnames: tuple[str, ...] = ()
-    device: str | Device | None = None
-    limits: TraceLimits = TraceLimits.STANDARD
-    numerics: Literal["fused", "strict"] = "fused"
-    precision: Precision = field(default_factory=Precision)
-    donate: tuple[str, ...] = ()
-    autotune: bool = False
-
-    def compiling(self, device: DeviceBackend, stable: frozenset[str] | None = None) -> CompileOptions:
-        """How to compile for a device."""
-        tuner = Autotuner(device) if self.autotune else None
-        return CompileOptions(CompileLimits.STANDARD, numerics=self.numerics, stable=stable, tuner=tuner)
 
 
 _CACHE: CallCache[Compiled] = CallCache()
@@ -246,10 +226,7 @@ class Traced(Generic[R_co]):
         self.options.precision.check(self._signature.name, arrays, device.target)
         recorded = self._record(arguments, captures, Roles())
         stable = recorded.tracked(captures.arrays, device)
-        options = self.options.compiling(device, stable)
-        with compiling_ahead(device.target, contract=options.numerics == "fused") as ahead:
-            program = compile_graph(recorded.graph, device.target, replace(options, ahead=ahead))
-            return Compiled.load(recorded, program, device)
+        return Compiled.make(recorded, device, self.options.compiling(device, stable))
 
     def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
         recorder = Recorder(

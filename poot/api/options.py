@@ -1,0 +1,31 @@
+"""The options of a traced function, and what they say about compiling it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from poot.api.devices import Device
+from poot.api.precision import Precision
+from poot.api.tuning import Autotuner
+from poot.backends.device import DeviceBackend
+from poot.plan.limits import CompileLimits, CompileOptions
+from poot.trace.limits import TraceLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a traced function."""
+
+    static_argnames: tuple[str, ...] = ()
+    device: str | Device | None = None
+    limits: TraceLimits = TraceLimits.STANDARD
+    numerics: Literal["fused", "strict"] = "fused"
+    precision: Precision = field(default_factory=Precision)
+    donate: tuple[str, ...] = ()
+    autotune: bool = False
+
+    def compiling(self, device: DeviceBackend, stable: frozenset[str] | None = None) -> CompileOptions:
+        """How to compile for a device."""
+        tuner = Autotuner(device) if self.autotune else None
+        return CompileOptions(CompileLimits.STANDARD, numerics=self.numerics, stable=stable, tuner=tuner)
