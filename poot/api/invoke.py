@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,15 @@ from poot.api.captures import Captures
 from poot.api.constants import keep
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Source
+from poot.backends.ahead import compiling_ahead
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.executable import Call
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType
 from poot.errors import OverflowArgumentError
+from poot.plan.compile import compile as compile_graph
+from poot.plan.limits import CompileOptions
 from poot.plan.program import Program
 from poot.trace.ops.promotion import literal
 from poot.trace.source import user_location
@@ -33,6 +36,13 @@ class Compiled:
     call: Call
     sources: tuple[tuple[str, Source, ArraySpec], ...]
     outputs: tuple[int, ...]
+
+    @staticmethod
+    def make(recorded: Recorded, device: DeviceBackend, options: CompileOptions) -> Compiled:
+        """Plan a recording for a device, whose kernels are compiled meanwhile where they can be, and load it."""
+        with compiling_ahead(device.target, contract=options.numerics == "fused") as ahead:
+            program = compile_graph(recorded.graph, device.target, replace(options, ahead=ahead))
+            return Compiled.load(recorded, program, device)
 
     @staticmethod
     def load(recorded: Recorded, program: Program, device: DeviceBackend) -> Compiled:
