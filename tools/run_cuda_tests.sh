@@ -2,7 +2,7 @@
 # Runs the tests and benchmarks that need an NVIDIA GPU, and writes what they say to a folder:
 #   OUT=results bash tools/run_cuda_tests.sh                 everything
 #   bash tools/run_cuda_tests.sh results rows programs       some stages, results in the folder named first
-# Stages: rows flow faults programs interop conformance bench; all but bench run at the same time, each in a process of its own.
+# Stages: rows flow faults programs interop library conformance bench; all but bench run at the same time, each in a process of its own.
 # It installs nothing.  PYTHON names the interpreter (python3); EXTRA_PATH is put on PYTHONPATH behind the repository;
 # STAGE_SECONDS bounds each stage (420).  Ends with 1 if any stage failed, having run them all.
 set -uo pipefail
@@ -12,7 +12,7 @@ cd "$root"
 if (( $# )); then OUT="$1"; shift; fi
 out="${OUT:-$root/cuda-results}"
 stages=("$@")
-(( ${#stages[@]} )) || stages=(rows flow faults programs interop conformance bench)
+(( ${#stages[@]} )) || stages=(rows flow faults programs interop library conformance bench)
 mkdir -p "$out"
 out="$(cd "$out" && pwd)"
 
@@ -47,11 +47,27 @@ cat "$out/environment.txt"
 # Warnings of the packages that happen to be here are no failures of ours.
 run_pytest=(timeout -k 10 "$seconds" "$python" -m pytest -q -p no:cacheprovider -o filterwarnings=default --tb=short --durations=8)
 
+# Module by module, eight at a time; a line for each that ends.
+conformance() {
+    local folder="$out/conformance" code=0
+    mkdir -p "$folder"
+    printf '%s\n' tests/conformance/test_*.py | xargs -P 8 -I{} bash -c '
+        module="$1" folder="$2"; shift 2
+        export POOT_CACHE_DIR="$POOT_CACHE_DIR-$(basename "$module")" TRITON_CACHE_DIR="$TRITON_CACHE_DIR-$(basename "$module")"
+        "$@" --maxfail=20 --device cuda "$module" > "$folder/$(basename "$module").txt" 2>&1
+        code=$?
+        echo "$module: exit $code, $(tail -n 1 "$folder/$(basename "$module").txt")"
+        exit $(( code == 5 ? 0 : code ))
+    ' _ {} "$folder" "${run_pytest[@]}" || code=1
+    grep -ahE "^(FAILED|ERROR)" "$folder"/*.txt
+    return "$code"
+}
+
 stage() {
     local name="$1"
     case "$name" in
-        rows|flow|faults|programs|interop) "${run_pytest[@]}" -m cuda "tests/cuda/test_cuda_$name.py" ;;
-        conformance) "${run_pytest[@]}" --maxfail=60 --device cuda tests/conformance ;;
+        rows|flow|faults|programs|interop|library) "${run_pytest[@]}" -m cuda "tests/cuda/test_cuda_$name.py" ;;
+        conformance) conformance ;;
         bench) timeout -k 10 "$seconds" "$python" -m benchmarks.cuda_launch "$out" ;;
         *) echo "no such stage: $name" >&2; return 2 ;;
     esac
