@@ -171,7 +171,7 @@ class Run:
         return bool(out[0])
 
 
-# --- from the steps of a program to those of a recording ----------------------------------------------------------------
+# --- from the steps of a program to those of a recording --------------------------------------------------------------
 
 
 class _Specs:
@@ -269,7 +269,7 @@ def _flat(nodes: Sequence[_Node]) -> tuple[RecordedStep, ...] | None:
 
 
 def _counted(executable: Executable, step: LoopSpec) -> tuple[list[RecordedStep], int, list[_Node], list[RecordedStep]]:
-    """A loop of known length: what comes first, how often some of its turns are repeated, these, and those left over."""
+    """A loop of known length: what comes first, how often some turns are repeated, these, and those left over."""
     before: list[RecordedStep] = []
     body = step.body
     if step.counter is not None and step.trip_count:

@@ -58,7 +58,7 @@ class _Flat:
         self.items[skip] = Decision(Operation.JUMP, len(self.items))
 
     def _loop(self, step: LoopSpec) -> None:
-        """Also a loop without a counter starts with a decision: no run goes back to index 0, which would mean its end."""
+        """A loop always starts with a decision: no run goes back to index 0, which would mean that it is over."""
         if step.trip_count == 0:
             return
         start = self.later()

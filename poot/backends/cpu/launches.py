@@ -24,7 +24,8 @@ class Launch:
 
     `function` is the kernel's address; `arguments` are its 8-byte slots, each a pointer or the bits of a scalar.
     Threads take `grain` groups at a time; `inline` keeps the launch on the calling thread, still `grain` groups at a
-    time.  After a `quick` one, of one chunk and a few microseconds, nobody asks for the time.  `ArgumentError` for a null function, fewer than 0 groups, a grain below 1, or 2^38 chunks or more.
+    time.  After a `quick` one, of one chunk and a few microseconds, nobody asks for the time.  `ArgumentError` for a
+    null function, fewer than 0 groups, a grain below 1, or 2^38 chunks or more.
     """
 
     function: int
@@ -44,9 +45,9 @@ class Launch:
 class Control:
     """A decision between launches: `operation` is one of `runtime_ir.Operation`, and `target` the index of a step.
 
-    `arguments` hold addresses, as those of a launch do: of the bool that "test" looks at (it goes to `target` where that
-    is false), or of an i32 that is to have the number of the turn, or 0.  "start" begins the turns that the "turn" at
-    `target` counts; that one goes to `target` until there have been `limit` turns.  "jump" goes there always.
+    `arguments` hold addresses, as those of a launch do: of the bool that TEST looks at (it goes to `target` where that
+    is false), or of an i32 that is to have the number of the turn, or 0.  START begins the turns that the TURN at
+    `target` counts; that one goes to `target` until there have been `limit` turns.  JUMP goes there always.
     """
 
     operation: Operation
