@@ -264,6 +264,13 @@ class IndexFault(PootError, IndexError):
     default_remedy = 'pass mode="clip", "wrap", "fill" or "drop" if out-of-range indices are meant.'
 
 
+class ScatterFault(IndexFault):
+    """An index out of range in scatter, found by a device, which notes no more than the axis's extent."""
+
+    template = "{message}"
+    default_remedy = 'pass mode="clip", "wrap" or "drop" if out-of-range indices are meant.'
+
+
 # --- kernels --------------------------------------------------------------------------------------------------------
 
 

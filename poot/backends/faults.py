@@ -11,8 +11,8 @@ import numpy as np
 
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.toolchain import CompiledKernel
-from poot.errors import IndexFault, PootError
-from poot.kernel.faults import fault_error
+from poot.errors import IndexFault, PootError, ScatterFault
+from poot.kernel.faults import SCATTER_FAULT, fault_error
 from poot.kernel.ir import FAULT_WORDS
 from poot.kernel.pipeline import prepare
 from poot.plan.program import Program
@@ -36,7 +36,10 @@ def decode(
     launch = program.launches[int(record[1])]
     compiled = kernels[launch.kernel]
     fault = fault_error(compiled.kernel, record).at(launch.where)
-    if not launch.equations or not compiled.sites[int(record[2])].buffer:
+    site = compiled.sites[int(record[2])]
+    if launch.equations and site.message.startswith(SCATTER_FAULT):
+        return ScatterFault(message=site.message, where=fault.where)
+    if not launch.equations or not site.buffer:
         return fault
     index, extent = (int(np.asarray(record[k : k + 2]).view(np.int64)[0]) for k in (4, 6))
     equation = program.planned.equations[launch.equations[0]]

@@ -240,8 +240,17 @@ def test_gather_out_of_range(device: Device, index: int) -> None:
 def test_scatter_out_of_range(device: Device) -> None:
     x = np.zeros(4, np.float32)
     put = poot.trace(lambda x, i: x.at[i].add(1.0), device=device)
-    with pytest.raises(IndexError, match="out of range for an axis of extent 4"):
+    with pytest.raises(IndexFault, match=r"^scatter: an index is out of range for an axis of extent 4\n") as caught:
         np.asarray(put(x, np.array([1, 4], np.int32)))
+    assert 'mode="clip", "wrap" or "drop"' in caught.value.remedy
+    assert caught.value.where is not None
+    assert caught.value.where.text.strip().startswith("put = ")
+
+    def steps(x: Any, i: Any) -> Any:
+        return ops.scan(lambda carry, place: (carry.at[place].add(1.0), None), x, i)[0]
+
+    with pytest.raises(IndexFault, match="scatter"):
+        np.asarray(poot.trace(steps, device=device)(x, np.array([1, 4], np.int32)))
     assert np.asarray(put(x, np.array([1, -1], np.int32))).tolist() == [0.0, 1.0, 0.0, 1.0]
 
 

@@ -232,7 +232,7 @@ def test_global_random_state_is_guarded() -> None:
 def test_arrays_pickle_and_copy() -> None:
     result = poot.trace(lambda x: x * 2.0)(ones())
     assert same(pickle.loads(pickle.dumps(result)), ones() * 2)
-    double = poot.trace(lambda x: x * 2.0, donate="x")
+    double = poot.trace(donate="x")(lambda x: x * 2.0)
     for copied in (copy.copy, copy.deepcopy):
         original = poot.asarray(ones())
         other = copied(original)

@@ -17,6 +17,7 @@ import numpy as np
 from poot.dtypes import ALL, NUMBERS, ArraySpec, DType, i8, i32, i64, u8, u32
 from poot.errors import ShapeError
 from poot.kernel.build import KernelBuilder
+from poot.kernel.faults import SCATTER_FAULT
 from poot.kernel.ir import Expr
 from poot.trace.graph import Graph, Params
 from poot.trace.primitives import rules
@@ -112,7 +113,7 @@ def _in_mode(k: KernelBuilder, raw: Expr, extent: int, mode: str) -> tuple[Expr,
         return wrapped(k, raw, extent), []
     conditions = within(k, raw, extent)
     if mode == "fault":
-        k.assertion(all_of(k, conditions), f"scatter: an index is out of range for an axis of extent {extent}")
+        k.assertion(all_of(k, conditions), f"{SCATTER_FAULT} for an axis of extent {extent}")
     return clamped(k, raw, 0, max(extent - 1, 0)), conditions
 
 
