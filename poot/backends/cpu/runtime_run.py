@@ -211,7 +211,7 @@ call:
 
 decide:
   %operation = lshr i64 %flags, $control
-  switch i64 %operation, label %move [ i64 $op_test, label %test  i64 $op_start, label %start  i64 $op_turn, label %turn ]
+  switch i64 %operation, label %move [ i64 $op_test, label %test i64 $op_start, label %start i64 $op_turn, label %turn ]
 test:
   %at.bool = load ptr, ptr %arguments
   %bool = load i8, ptr %at.bool
