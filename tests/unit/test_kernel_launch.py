@@ -24,10 +24,12 @@ from poot.errors import (
 from poot.kernel.language import (
     In,
     In2,
+    In4,
     InOut,
     Out,
     Out2,
     Out3,
+    Out4,
     thread_index,
 )
 from tests.unit.launch_kernels import READ_ONLY, A, B, add, constant, ones, past, scaled, totals
@@ -111,6 +113,24 @@ def test_strided_arrays_are_used_in_place(device: Device) -> None:
         copy2(view, target[::2, ::-3], threads=view.shape[::-1], device=device)
         np.testing.assert_array_equal(target[::2, ::-3], view)
         assert np.count_nonzero(target) == np.count_nonzero(view)
+
+
+@kernel
+def copied(x: In4[T], y: Out4[T]):
+    a, b, c, d = x.shape
+    i = thread_index()
+    if i < a * b * c * d:
+        y[i // (d * c * b), i // (d * c) % b, i // d % c, i % d] = x[
+            i // (d * c * b), i // (d * c) % b, i // d % c, i % d
+        ]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.int64])
+def test_arrays_have_more_axes_than_grids(device: Device, dtype: Any) -> None:
+    x = np.arange(360).reshape(3, 4, 5, 6).astype(dtype)[::-1, :, ::2, 1:]
+    y = np.zeros(x.shape, dtype)[:, ::-1]
+    copied(x, y, threads=x.size, device=device)
+    np.testing.assert_array_equal(y, x)
 
 
 def test_interleaved_arrays_do_not_overlap() -> None:

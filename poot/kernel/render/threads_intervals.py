@@ -71,7 +71,8 @@ class Intervals:
 
     def _number(self, expr: Index, whole: Interval) -> Interval:
         kernel, axis, most = self._kernel, expr.axis, whole[1]
-        threads = None if kernel.threads is None else kernel.threads[axis]
+        # An array may have more axes than a grid.
+        threads = None if expr.buffer or kernel.threads is None else kernel.threads[axis]
         match expr.kind:
             case "local":
                 return 0, kernel.workgroup[axis] - 1
