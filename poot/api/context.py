@@ -147,6 +147,9 @@ class Context:
             fail(name, f"{len(buffers)} buffers given, {len(params)} expected", f"give {names}.")
         largest = int(compiled.kernel.index_dtype.max)
         for number, (param, buffer) in enumerate(zip(params, buffers, strict=True)):
+            if not isinstance(buffer, KernelBuffer):
+                kind, made = type(buffer).__name__, "read_only" if param.access == "read" else "read_write"
+                fail(name, f"`{param.name}` is a {kind}, no KernelBuffer", f"pass KernelBuffer.{made}(array).")
             if buffer.spec.dtype is not param.dtype or buffer.spec.rank != param.rank:
                 wanted = f"{param.dtype} of rank {param.rank}"
                 fail(name, f"`{param.name}` is {buffer.spec}, compiled for {wanted}", "pass such an array.")

@@ -56,9 +56,11 @@ class LanguageCompiler(Protocol):
 
 
 _languages: dict[str, LanguageCompiler] = {}
-#: Languages that can be compiled with no device at hand, and the modules that register them when first asked for.
+#: The languages of the devices that ship, and the modules that register them when first asked for: no driver is needed.
 _MODULES: dict[str, str] = {
     "native": "poot.backends.cpu.language",
+    "opencl": "poot.backends.opencl.language",
+    "wgsl": "poot.backends.wgpu.language",
     "ptx": "poot.backends.cuda.language",
     "triton": "poot.backends.cuda.language",
 }

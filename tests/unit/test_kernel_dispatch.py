@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -138,6 +142,7 @@ def test_what_dispatch_refuses() -> None:
     refused("compiled for interpret, the context is cpu", what=add.compile("interpret"))
     refused(r"workgroup=\(32, 1, 1\), compiled for \(64, 1, 1\)", workgroup=32)
     refused("2 buffers given, 3 expected", buffers=[one, out])
+    refused("`b` is a ndarray, no KernelBuffer", buffers=[one, ones(8), out])
     refused(r"`c` is i32\[8\], compiled for f32 of rank 1", buffers=[one, two, KernelBuffer.write(i32, 8)])
     refused("`c` is written, and its buffer is read-only", buffers=[one, two, KernelBuffer.read_only(ones(8))])
     refused("the output `c` shares memory with `a`", buffers=[out, two, out])
@@ -158,6 +163,28 @@ def test_what_dispatch_refuses() -> None:
         )
     with pytest.raises(PootError):
         KernelBuffer.read_only(np.array(["a"]))
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret", "opencl", "wgpu", "cuda:sm_90"])
+def test_compiling_needs_no_device(target: str, tmp_path: Path) -> None:
+    """In a process of its own, where nothing has opened a device before."""
+    code = f"""
+        import sys
+        import poot
+        from poot.kernel.language import In, Out, thread_index
+
+        @poot.kernel(workgroup=32)
+        def twice(x: In[poot.f32], y: Out[poot.f32]):
+            i = thread_index()
+            y[i] = x[i] * 2
+
+        compiled = twice.compile(poot.Target.parse({target!r}))
+        assert "twice" in compiled.entry, compiled.entry
+        assert not {{"wgpu", "pyopencl", "cupy"}} & set(sys.modules)
+    """
+    path = tmp_path / "twice.py"
+    path.write_text(textwrap.dedent(code), encoding="utf-8")
+    subprocess.run([sys.executable, str(path)], check=True, timeout=60)
 
 
 def test_types_of_names() -> None:

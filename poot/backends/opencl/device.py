@@ -31,26 +31,16 @@ from poot.backends.device import (
 from poot.backends.opencl.arguments import launched_groups, scalar_argument
 from poot.backends.opencl.platform import cl, devices, target
 from poot.backends.spares import Spares, size_class
-from poot.backends.toolchain import CompiledKernel, Rendered, register_language
+from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError
-from poot.kernel.ir import FAULT_WORDS, Kernel
-from poot.kernel.render.opencl import kernel_arguments, render
+from poot.kernel.ir import FAULT_WORDS
+from poot.kernel.render.opencl import kernel_arguments
 from poot.kernel.render.threads_text import ThreadsSource
-from poot.target import Target
 
 _SPARE_BYTES = 1 << 30
 _PROGRAMS = 512
 _MOST_HELD = 4096
 _ALIGN = 64
-
-
-def compile_opencl(kernel: Kernel, target: Target, contract: bool) -> Rendered:
-    """The text of a prepared kernel; devices build it when they load it."""
-    source = render(kernel, target, contract=contract)
-    return Rendered(source, source.entry, source.text, (("shared_bytes", source.shared_bytes),))
-
-
-register_language("opencl", compile_opencl)
 
 
 @dataclass(slots=True, eq=False)

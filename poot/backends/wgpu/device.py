@@ -19,7 +19,7 @@ import numpy as np
 
 from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
 from poot.backends.spares import Spares, size_class
-from poot.backends.toolchain import CompiledKernel, Rendered, compile_kernel, register_language
+from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.backends.wgpu.adapter import adapter, adapters, open_adapter, wgpu
 from poot.backends.wgpu.recording import BLOCK_WORDS, Dispatch, WgpuBuffer, WgpuKernel
 from poot.dtypes import DType, u8, u32
@@ -27,22 +27,11 @@ from poot.errors import AllocationError, DeviceError, DeviceUnavailableError, Po
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import FAULT_WORDS, Kernel
 from poot.kernel.render.threads_text import ThreadsSource
-from poot.kernel.render.wgsl import render
-from poot.target import Target
 
 _SPARE_BYTES = 1 << 30
 _KERNELS = 1024
 _COPY_LANES = 256
 _USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-
-
-def compile_wgsl(kernel: Kernel, target: Target, contract: bool) -> Rendered:
-    """The text of a prepared kernel; devices make a pipeline of it when they load it."""
-    source = render(kernel, target, contract=contract)
-    return Rendered(source, source.entry, source.text, (("shared_bytes", source.shared_bytes),))
-
-
-register_language("wgsl", compile_wgsl)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
