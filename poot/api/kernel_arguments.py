@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ _FLOATS: tuple[type, ...] = (float, np.floating)
 _NUMBERS: tuple[type, ...] = (bool, int, float, np.floating, np.integer, np.bool_)
 _SCALARS: tuple[type, ...] = (np.generic,)
 _ARRAYS: tuple[type, ...] = (DeviceArray, np.ndarray)
+#: What a launch is told beside the kernel's parameters.
+_LAUNCH = ("threads", "groups", "workgroup", "device")
 #: What a buffer parameter takes, once foreign arrays have become NumPy's.
 ArrayLike: TypeAlias = "HostArray | DeviceArray"
 
@@ -193,7 +196,8 @@ def const(kernel: str, parameter: ConstParameter, value: Any) -> Any:
     wrong = kind is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind in (int, float)))
     if wrong:
         named = cast(type, kind).__name__
-        fail(kernel, f"`{parameter.name}` is {value!r}, where Const[{named}] needs a {named}", f"pass a {named}.")
+        needed = f"{'an' if named[0] in 'aeiou' else 'a'} {named}"
+        fail(kernel, f"`{parameter.name}` is {value!r}, where Const[{named}] needs {needed}", f"pass {needed}.")
     try:
         hash(value)
     except TypeError:
@@ -257,7 +261,9 @@ def bind(kernel: str, parameters: Parameters, args: tuple[Any, ...], kwargs: Map
     given: dict[str, Any] = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            fail(kernel, f"it has no parameter `{name}`", "its parameters are " + ", ".join(names) + ".")
+            near = difflib.get_close_matches(name, (*names, *_LAUNCH), n=1)
+            known = "its parameters are " + ", ".join(names) + "."
+            fail(kernel, f"it has no parameter `{name}`", f"did you mean `{near[0]}`?" if near else known)
         if name in given:
             fail(kernel, f"`{name}` is given twice", "give it once.")
         given[name] = value

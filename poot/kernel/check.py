@@ -203,7 +203,10 @@ class _Checker:
         self.access(stmt.buffer, write=False)
         allowed = _ATOMIC_DTYPES.get(stmt.op, _ATOMIC_INTEGERS)
         if dtype not in allowed:
-            self.fail(f"atomic {stmt.op} on {dtype}, expected one of {', '.join(d.name for d in allowed)}")
+            known = ", ".join(d.name for d in allowed)
+            self.fail(
+                f"atomic {stmt.op} on {dtype}, expected one of {known}", remedy="declare the array as one of them."
+            )
         if (stmt.compare is not None) != (stmt.op == "compare_exchange"):
             self.fail(f"atomic {stmt.op} {'without' if stmt.compare is None else 'with'} a value to compare")
         for value in (stmt.value,) if stmt.compare is None else (stmt.compare, stmt.value):

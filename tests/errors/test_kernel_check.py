@@ -118,12 +118,12 @@ def test_atomics() -> None:
     halves = BufferParam("h", f32, "readwrite", (8,), (1,))
     assert (
         message(kernel(Atomic("min", "h", (ZERO,), HALF), params=(halves,)))
-        == "atomic min on f32, expected one of i32, u32, i64, u64"
+        == "atomic min on f32, expected one of i32, u32, i64, u64 | declare the array as one of them."
     )
     narrow = BufferParam("h", i8, "readwrite", (8,), (1,))
     assert (
         message(kernel(Atomic("add", "h", (ZERO,), Const(1, i8)), params=(narrow,)))
-        == "atomic add on i8, expected one of i32, u32, i64, u64, f32, f64"
+        == "atomic add on i8, expected one of i32, u32, i64, u64, f32, f64 | declare the array as one of them."
     )
     assert message(atomic("compare_exchange", "n", ONE)) == "atomic compare_exchange without a value to compare"
     assert message(atomic("add", "n", ONE, ONE)) == "atomic add with a value to compare"

@@ -73,6 +73,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: add(A, B, threads=8), "no value is given for `c`\n…\n  Remedy: pass every argument."),
     (lambda: add(A, B, C, A, threads=8), "4 arguments given, 3 expected\n…\n  Remedy: give a, b, c."),
     (lambda: add(A, B, c=C, d=C, threads=8), "it has no parameter `d`\n…\n  Remedy: its parameters are a, b, c."),
+    (lambda: add(A, B, C, thread=8), "it has no parameter `thread`\n…\n  Remedy: did you mean `threads`?"),
     (lambda: add(A, B, C, a=C, threads=8), "`a` is given twice\n…\n  Remedy: give it once."),
     (
         lambda: add(A, B, ones(8, np.float64), threads=8),
@@ -167,7 +168,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: constrained(ones(1, np.float16), ones(1, np.float16), threads=1),
         "`x` is f16, and S is one of f32, f64\n…\n  Remedy: convert it.",
     ),
-    (lambda: constant(C, 2.5, threads=1), "`n` is 2.5, where Const[int] needs a int\n…\n  Remedy: pass a int."),
+    (lambda: constant(C, 2.5, threads=1), "`n` is 2.5, where Const[int] needs an int\n…\n  Remedy: pass an int."),
     (
         lambda: constant(C, 2, kind=[], threads=1),
         "`kind` is [], where Const[Callable] needs a Callable\n…\n  Remedy: pass a Callable.",

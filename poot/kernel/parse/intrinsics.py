@@ -45,8 +45,7 @@ class Intrinsics(Elements):
             return cast("Mapping[str, ast.expr]", signature.bind(*node.args, **keywords).arguments)
         except TypeError as error:
             name = getattr(function, "__name__", "function")
-            shown = str(inspect.signature(function)).partition(" -> ")[0]
-            self.mismatch(node, f"`{ast.unparse(node)}`: {error}", f"call it as {name}{_untyped(shown)}.")
+            self.mismatch(node, f"`{ast.unparse(node)}`: {error}", f"call it as {name}{_untyped(function)}.")
 
     def plain_arguments(self, node: ast.Call, least: int, most: int | None) -> list[ast.expr]:
         """The positional arguments of one of Python's own functions."""
@@ -173,6 +172,8 @@ class Intrinsics(Elements):
         return Typed(self.k.collective(op, expr, f"group_{op}"))
 
 
-def _untyped(signature: str) -> str:
-    names = [part.partition(":")[0].strip() for part in signature.strip("()").split(", ")]
-    return f"({', '.join(name for name in names if name.isidentifier())})"
+def _untyped(function: Callable[..., Any]) -> str:
+    """A function's parameters with their defaults, and without their types."""
+    signature = inspect.signature(function)
+    shown = [item.replace(annotation=inspect.Parameter.empty) for item in signature.parameters.values()]
+    return str(inspect.Signature(shown))
