@@ -26,7 +26,7 @@ from poot.trace.tree import NAMESPACE, flatten
 
 LeafKind = Literal["array", "spec", "int", "float", "static"]
 
-_STATIC = (bool, str, bytes, enum.Enum, np.dtype, np.bool_)
+_STATIC = (bool, str, bytes, enum.Enum, np.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,8 @@ class Signature:
             return Leaf(path, "spec", value, value)
         if isinstance(value, DType):
             return Leaf(path, "static", value, value)
+        if isinstance(value, np.bool_):
+            value = bool(value)
         if isinstance(value, _STATIC):
             return Leaf(path, "static", value, (type(cast("object", value)), cast("Hashable", value)))
         if isinstance(value, int) or type(value) is np.int64:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import poot
-from poot import f32, ops
+from poot import bool_, f32, i32, ops
 from poot.api import traced as traced_module
 from poot.api.cache import RetraceWarning
 
@@ -240,6 +240,20 @@ def test_arrays_pickle_and_copy() -> None:
         assert same(other, ones())  # neither donating the original nor writing to it reaches the copy
     empty = poot.asarray(np.zeros((0, 3), np.float32))
     assert same(copy.deepcopy(empty), np.zeros((0, 3), np.float32))
+
+
+def test_scalars_that_numpy_hands_out_count_as_numbers() -> None:
+    for number, dtype in ((np.float64(2.5), f32), (np.int64(3), i32), (np.bool_(True), bool_)):
+        for value in (number, number.item(), number):
+            assert poot.trace(lambda x, value=value: value)(ones()).dtype == dtype
+    held: Any = np.float64(2.5)
+    f = poot.trace(lambda x: held)
+    assert f(ones()).dtype == f32
+    held = 2.5
+    assert f(ones()).dtype == f32
+    assert poot.trace(lambda x: np.float32(3))(ones()).dtype == f32
+    plus = poot.trace(lambda x: x + 1)
+    assert plus(np.bool_(True)).dtype == plus(True).dtype == i32
 
 
 def test_eager_runs_the_python_function_itself() -> None:
