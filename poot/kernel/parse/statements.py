@@ -178,9 +178,13 @@ class Statements(Assignments):
         return node, unrolled
 
     def step(self, value: Value, node: ast.AST) -> int:
-        step = value.value if isinstance(value, Static) else None
+        text = ast.unparse(node)
+        if not isinstance(value, Static):
+            remedy = "use a constant or a Const parameter, or count in a `while` loop."
+            self.mismatch(node, f"the step `{text}` of a range is not known while compiling", remedy)
+        step = value.value
         if type(step) is not int or step == 0:
-            self.mismatch(node, f"the step `{ast.unparse(node)}` of a range is no constant other than 0", "use one.")
+            self.mismatch(node, f"the step of a range is {step!r}", "use an integer other than 0.")
         return step
 
     def limits(self, values: Sequence[Value], nodes: Sequence[ast.AST], call: ast.AST) -> tuple[Expr, Expr]:
