@@ -79,6 +79,10 @@ def _merge(sweep: Groups, host: Group, guest: Group) -> Group | None:
         if number in together.members:
             if not _same_places(together, guest, equation, axes):
                 return None
+            # What joined before seems to read these from memory, as long as their equation had not joined.
+            for value in equation.outputs:
+                if value.id not in together.checked:
+                    together.reads.pop(value.id, None)
             continue
         stored = any(value in guest.outputs for value in equation.outputs)
         if len(equation.outputs) > 1 or join(sweep.setting, together, number, equation, sweep.uses, output=stored):

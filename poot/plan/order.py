@@ -12,6 +12,7 @@ def ordered(groups: Sequence[Group], aliases: Mapping[int, Value]) -> list[Group
     """The groups so that each comes after those it reads from, otherwise in the order of the equations."""
     makers = {value.id: group for group in groups for value in group.outputs}
     done: set[int] = set()
+    opened: set[int] = set()
     order: list[Group] = []
     for group in sorted(groups, key=lambda group: min(group.members)):
         stack = [group]
@@ -20,6 +21,9 @@ def ordered(groups: Sequence[Group], aliases: Mapping[int, Value]) -> list[Group
             waiting = [] if current.number in done else _before(current, makers, aliases)
             waiting = [maker for maker in waiting if maker.number not in done]
             if waiting:
+                if current.number in opened:
+                    raise AssertionError(f"group {current.number} waits for itself: {sorted(current.members)}")
+                opened.add(current.number)
                 stack += waiting
                 continue
             stack.pop()
