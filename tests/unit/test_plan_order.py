@@ -13,9 +13,16 @@ from poot.plan.order import ordered
 from poot.plan.passes import PASSES
 from poot.trace import ops
 from poot.trace.builder import Builder
-from poot.trace.graph import Equation, Params, Value
+from poot.trace.graph import Equation, Graph, Params, Value
 from tests.plan_support import INTERPRET, LIMITS, assert_same
 from tests.random_check import Case
+
+
+def passed(graph: Graph) -> Graph:
+    """A graph as fusion gets it."""
+    for each in PASSES:
+        graph, _ = each.run(graph, INTERPRET, CompileOptions())
+    return graph
 
 
 def test_a_value_that_both_of_two_merged_kernels_compute_is_not_read() -> None:
@@ -23,16 +30,16 @@ def test_a_value_that_both_of_two_merged_kernels_compute_is_not_read() -> None:
     x = b.input("a0", i64[6, 10])
     c = ops.astype(x, i32)
     graph = b.finish((ops.max(ops.sign(c), axis=1), ops.min(c ^ 3, axis=1), ops.sort(c, axis=1)))
-    merged = next(group for group in fuse(graph, INTERPRET).groups if len(group.outputs) == 2)
-    assert not merged.reads.keys() & {v.id for each in merged.members.values() for v in each.outputs}
+    groups = fuse(passed(graph), INTERPRET).groups
+    assert any(len(group.outputs) == 2 and group.kind == "reduce" for group in groups)
+    for group in groups:
+        assert not group.reads.keys() & {v.id for each in group.members.values() for v in each.outputs}
     assert_same(graph, {"a0": np.random.default_rng(0).integers(0, 5, (6, 10))})
 
 
-@pytest.mark.parametrize("seed", [*range(10), 1217, 1292])
+@pytest.mark.parametrize("seed", [*range(10), 1292])
 def test_groups_read_what_comes_before_them(seed: int) -> None:
-    graph = Case.of("exact", seed).graph
-    for each in PASSES:
-        graph, _ = each.run(graph, INTERPRET, CompileOptions())
+    graph = passed(Case.of("exact", seed).graph)
     made: set[int] = set()
     fusion = fuse(graph, INTERPRET)
     stored = {value.id for group in fusion.groups for value in group.outputs}
