@@ -248,7 +248,7 @@ class Recorder:
             return leaf if leaf.builder is self.builder else self._capture(leaf)
         if isinstance(leaf, (Array, np.ndarray)):
             return self._capture(cast("Any", leaf))
-        if isinstance(leaf, (np.float64, np.int64, np.bool_)):
+        if type(leaf) in (np.float64, np.int64, np.bool_):
             return leaf.item()  # what NumPy hands out on its own counts as Python's numbers
         if isinstance(leaf, (bool, int, float, np.generic)):
             return cast("Any", leaf)
