@@ -109,8 +109,10 @@ class Array(Placed):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
-        for i in range(len(self)):
-            yield self[i]
+        yield from map(self.__getitem__, range(len(self)))
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, OPERANDS) and bool(ops.any(self == value))
 
     def __bool__(self) -> bool:
         return bool(self._scalar("a bool"))
@@ -394,6 +396,5 @@ def is_array(x: object) -> TypeIs[Array | NumpyArray]:
 
 def _spread(arguments: tuple[Any, ...]) -> tuple[int, ...]:
     """`x.reshape(2, 3)` and `x.reshape((2, 3))` are the same."""
-    if len(arguments) == 1 and isinstance(arguments[0], Sequence):
-        return tuple(cast("Sequence[int]", arguments[0]))
-    return arguments
+    alone = len(arguments) == 1 and isinstance(arguments[0], Sequence)
+    return tuple(cast("Sequence[int]", arguments[0])) if alone else arguments

@@ -256,6 +256,16 @@ def test_scalars_that_numpy_hands_out_count_as_numbers() -> None:
     assert plus(np.bool_(True)).dtype == plus(True).dtype == i32
 
 
+def test_membership_looks_at_the_elements() -> None:
+    x = poot.asarray(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert 3.0 in x
+    assert 7.0 not in x
+    assert None not in x
+    assert 1.0 not in poot.asarray(np.zeros((0, 3), np.float32))
+    with pytest.raises(TypeError, match=r"ops\.where"):
+        poot.trace(lambda x: 1.0 if 3.0 in x else 2.0)(ones())
+
+
 def test_eager_runs_the_python_function_itself() -> None:
     seen: list[Any] = []
 
