@@ -45,7 +45,11 @@ class Precision:
             for value in (int(array.min()), int(array.max())):
                 if not spec.dtype.min <= value <= spec.dtype.max:
                     raise OverflowArgumentError(
-                        value=f"{value} in {name!r}", dtype=spec.dtype, low=spec.dtype.min, high=spec.dtype.max
+                        value=f"{value} in {name!r}",
+                        dtype=spec.dtype,
+                        low=spec.dtype.min,
+                        high=spec.dtype.max,
+                        where=user_location(),
                     )
         with np.errstate(over="ignore"):
             return array.astype(spec.dtype.dtype)

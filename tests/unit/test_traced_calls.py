@@ -256,6 +256,12 @@ def test_scalars_that_numpy_hands_out_count_as_numbers() -> None:
     assert plus(np.bool_(True)).dtype == plus(True).dtype == i32
 
 
+def test_a_cast_that_an_option_asks_for_names_the_line_that_overflows() -> None:
+    narrow = poot.trace(i64="i32")(lambda x: x + 1)
+    with pytest.raises(OverflowError, match=r"1099511627776 in 'x' does not fit i32\n  at .*test_traced_calls"):
+        narrow(np.array([2**40]))
+
+
 def test_membership_looks_at_the_elements() -> None:
     x = poot.asarray(np.arange(6, dtype=np.float32).reshape(2, 3))
     assert 3.0 in x
