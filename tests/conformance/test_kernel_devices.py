@@ -363,6 +363,29 @@ def test_buffers_called_as_the_locals_of_helper_functions(device_name: str, name
     agree(device_name, k.finish(), values)
 
 
+@pytest.mark.parametrize(
+    "name", ["launch", "fault", "folded", "num_groups_x", "record_fault", "fault_first", "wide_low"]
+)
+def test_parameters_called_as_what_comes_with_a_launch(device_name: str, name: str) -> None:
+    def made(called: str) -> Kernel:
+        k = KernelBuilder("f", workgroup=(4, 1, 1), threads=(4, 1, 1))
+        names = (name if kind == called else kind for kind in ("narrow", "wide", "array"))
+        narrow, wide, array = (
+            k.scalar(next(names), i32),
+            k.scalar(next(names), i64),
+            k.buffer(next(names), i64, "read", (4,)),
+        )
+        out, i = k.buffer("out", i64, "write", (4,)), k.index("thread", 0)
+        total = k.op("add", k.op("add", k.cast(narrow, i64), wide), k.load(array, (i,), checked=True))
+        k.store(out, (i,), total, checked=True)
+        return k.finish()
+
+    for called in ("narrow", "wide", "array"):
+        values: dict[str, Any] = {"narrow": 3, "wide": 1 << 40, "array": numbers(i64, 4), "out": np.zeros(4, np.int64)}
+        values = {name if kind == called else kind: value for kind, value in values.items()}
+        agree(device_name, made(called), values)
+
+
 @pytest.mark.parametrize("groups", [(70_000, 1, 1), (3, 66_000, 1), (1, 2, 65_537)], ids=str)
 def test_grids_past_a_limit_of_65535(device_name: str, groups: tuple[int, int, int]) -> None:
     if device_name == "interpret":

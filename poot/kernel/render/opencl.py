@@ -102,7 +102,7 @@ class _OpenCL(OpenCLExpressions):
                 texts.append(f"const {stored(slot.dtype)} {self.name(slot.param)}")
             elif slot.kind == "fault":
                 pointer = "volatile __global int *fault"
-                texts.append(pointer if what == "pointer" else f"const ulong {self._first('fault')}")
+                texts.append(pointer if what == "pointer" else "const ulong fault_first")
             elif slot.kind == "launch":
                 texts.append("const int launch")
             else:
@@ -117,7 +117,7 @@ class _OpenCL(OpenCLExpressions):
         for buffer in self.kernel.buffers:
             self.line(f"{self.name(buffer.name)} += {self._first(buffer.name)};")
         if self.faults:
-            self.line(f"fault += {self._first('fault')};")
+            self.line("fault += fault_first;")
         for kind, axis in self.launch_numbers():
             call = {"thread": "get_global_id", "local": "get_local_id", "group": "get_group_id"}.get(
                 kind, "get_num_groups"
@@ -256,8 +256,8 @@ class _OpenCL(OpenCLExpressions):
 
     @override
     def fault(self, site: int, axis: int, index: str, extent: str) -> str:
-        self.helper("record_fault", helpers.FAULT)
-        return f"record_fault(fault, launch, {site}, {axis}, {index}, {extent});"
+        function = self.helper("record_fault", helpers.FAULT)
+        return f"{function}(fault, launch, {site}, {axis}, {index}, {extent});"
 
     @override
     def bounded_step(self, var: str, stop: Code, step: int, dtype: DType) -> str:

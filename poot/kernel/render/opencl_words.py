@@ -34,7 +34,7 @@ _VECTORS = [
     for lanes in (2, 3, 4, 8, 16)
 ]
 
-#: `fault` and `launch` are parameters of every kernel that can fault.
+#: `fault`, `fault_first` and `launch` are parameters of every kernel that can fault.
 RESERVED: frozenset[str] = frozenset(
-    [*_KEYWORDS.split(), *_FUNCTIONS.split(), *_MACROS.split(), *_VECTORS, "fault", "launch"]
+    [*_KEYWORDS.split(), *_FUNCTIONS.split(), *_MACROS.split(), *_VECTORS, "fault", "fault_first", "launch"]
 )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from poot.dtypes import DType, bool_, f32, f64, i64
-from poot.kernel.ir import Alloc, Atomic, BufferParam, Collective, Kernel, Slot, Store, Var, argument_slots
+from poot.kernel.ir import Alloc, Atomic, BufferParam, Collective, Kernel, ScalarParam, Slot, Store, Var, argument_slots
 from poot.kernel.render import wgsl_helpers as helpers
 from poot.kernel.render.threads_text import AXES, LOOSE, PRODUCT, SUM, UNARY, Code, ThreadsSource, prelude
 from poot.kernel.render.wgsl_helpers import type_of
@@ -73,8 +73,7 @@ class _Wgsl(WgslExpressions):
     # --- the whole ---
 
     def render(self) -> ThreadsSource:
-        for param in self.kernel.params:
-            self.name(param.name)
+        self._name_parameters()
         for stmt in self.kernel.body:
             self.stmt(stmt)
         body, places = self.lines, self.locations
@@ -95,13 +94,23 @@ class _Wgsl(WgslExpressions):
         locations = [None] * (len(head) + len(opening)) + places + [None, None]
         return ThreadsSource("\n".join(lines), self.entry, tuple(locations), self._shared_bytes())
 
+    def _name_parameters(self) -> None:
+        """Scalars are members of the struct: they may not be called as its other members are, though locals may."""
+        wide = [p.name for p in self.kernel.params if isinstance(p, ScalarParam) and p.dtype.bits == 64]
+        halves = [f"{self.name(name)}_{half}" for name in wide for half in ("low", "high")]
+        members = {*FIXED_WORDS, "launch", "fault_first", *halves} - self._used
+        self._used |= members
+        for param in self.kernel.params:
+            self.name(param.name)
+        self._used -= members
+
     def _struct(self) -> list[str]:
         lines = ["struct Params {", *(f"    {word}: u32," for word in FIXED_WORDS)]
         for slot, words in parameter_words(self.kernel, faults=self.faults):
             if slot.kind == "launch":
                 name, kind = "launch", "i32"
             elif slot.kind in ("buffer", "fault"):
-                name, kind = self._first(slot.param or "fault"), "i32"
+                name, kind = self.name_of("first", slot.param, -1) if slot.kind == "buffer" else "fault_first", "i32"
             else:
                 name = (
                     self.name(slot.param) if slot.kind == "scalar" else self.name_of(slot.kind, slot.param, slot.axis)
@@ -109,9 +118,6 @@ class _Wgsl(WgslExpressions):
                 kind = "u32" if slot.dtype is bool_ else type_of(slot.dtype)
             lines += [f"    {name}: {kind},"] if words == 1 else [f"    {name}_low: u32,", f"    {name}_high: u32,"]
         return [*lines, "}"]
-
-    def _first(self, buffer: str) -> str:
-        return "fault_first" if buffer == "fault" else self.name_of("first", buffer, -1)
 
     def _bindings(self) -> list[str]:
         lines = ["@group(0) @binding(0) var<storage, read> params: Params;"]
@@ -281,7 +287,7 @@ class _Wgsl(WgslExpressions):
         """An element of 32 or 64 bits."""
         if not isinstance(array, BufferParam):
             return f"{self.name(array.name)}[{flat.text}]"
-        first = f"params.{self._first(array.name)}"
+        first = f"params.{self.name_of('first', array.name, -1)}"
         rest = "" if flat.text == "0" else f" + {flat.at(PRODUCT)}"
         return f"{self.name(array.name)}[{first}{rest}]"
 
@@ -290,7 +296,7 @@ class _Wgsl(WgslExpressions):
         dtype = array.dtype
         if self._packed(array):
             name = self.name(array.name)
-            first, atomic = f"params.{self._first(array.name)}", array.name in self.atomics
+            first, atomic = f"params.{self.name_of('first', array.name, -1)}", array.name in self.atomics
             text = helpers.narrow_load(f"load_{name}", name, dtype, first, atomic)
             return Code(f"{self.helper(f'load_{name}', text)}({flat.text})")
         place = self._element_at(array, flat)
@@ -304,7 +310,7 @@ class _Wgsl(WgslExpressions):
         dtype = array.dtype
         if self._packed(array):
             name = self.name(array.name)
-            text = helpers.narrow_store(f"store_{name}", name, dtype, f"params.{self._first(array.name)}")
+            text = helpers.narrow_store(f"store_{name}", name, dtype, f"params.{self.name_of('first', array.name, -1)}")
             self.line(f"{self.helper(f'store_{name}', text)}({flat.text}, {value.text});")
             return
         place = self._element_at(array, flat)

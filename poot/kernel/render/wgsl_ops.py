@@ -337,9 +337,10 @@ class WgslExpressions(ThreadsRenderer):
             arg = Code(f"{self.helper('f64_to_odd', helpers.F64_TO_ODD)}({arg.text})")
         elif source.is_integer and source.bits > 16:
             t = "u64" if source.bits == 64 else "u32"
+            text = helpers.integer_to_odd(t)
             if t == "u64":
-                self.helper("clz_64", helpers.CLZ_64)
-            function = self.helper(f"{t}_to_odd", helpers.integer_to_odd(t))
+                text = text.replace("clz_64", self.helper("clz_64", helpers.CLZ_64))
+            function = self.helper(f"{t}_to_odd", text)
             size = arg.text if source.kind == "uint" else f"{t}(abs({arg.text}))"
             negative = "false" if source.kind == "uint" else f"{arg.at(PRODUCT)} < {self.constant(0, source).text}"
             arg = Code(f"{function}({size}, {negative})")
