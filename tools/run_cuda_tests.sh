@@ -2,7 +2,8 @@
 # Runs the tests and benchmarks that need an NVIDIA GPU, and writes what they say to a folder:
 #   OUT=results bash tools/run_cuda_tests.sh                 everything
 #   bash tools/run_cuda_tests.sh results rows programs       some stages, results in the folder named first
-# Stages: rows flow faults programs interop library conformance bench; all but bench run at the same time, each in a process of its own.
+# Stages: rows flow faults programs interop library conformance bench, and wgpu by name alone (conformance on the GPU's
+# Vulkan driver; its loader and the package wgpu must be there); all but bench run at the same time, each in a process of its own.
 # It installs nothing.  PYTHON names the interpreter (python3); EXTRA_PATH is put on PYTHONPATH behind the repository;
 # STAGE_SECONDS bounds each stage (420).  Ends with 1 if any stage failed, having run them all.
 set -uo pipefail
@@ -47,18 +48,18 @@ cat "$out/environment.txt"
 # Warnings of the packages that happen to be here are no failures of ours.
 run_pytest=(timeout -k 10 "$seconds" "$python" -m pytest -q -p no:cacheprovider -o filterwarnings=default --tb=short --durations=8)
 
-# Module by module, eight at a time; a line for each that ends.
+# On one device, module by module, eight at a time; a line for each that ends.
 conformance() {
-    local folder="$out/conformance" code=0
+    local device="$1" folder="$out/conformance-$1" code=0
     mkdir -p "$folder"
     printf '%s\n' tests/conformance/test_*.py | xargs -P 8 -I{} bash -c '
         module="$1" folder="$2"; shift 2
         export POOT_CACHE_DIR="$POOT_CACHE_DIR-$(basename "$module")" TRITON_CACHE_DIR="$TRITON_CACHE_DIR-$(basename "$module")"
-        "$@" --maxfail=20 --device cuda "$module" > "$folder/$(basename "$module").txt" 2>&1
+        "$@" --maxfail=20 "$module" > "$folder/$(basename "$module").txt" 2>&1
         code=$?
         echo "$module: exit $code, $(tail -n 1 "$folder/$(basename "$module").txt")"
         exit $(( code == 5 ? 0 : code ))
-    ' _ {} "$folder" "${run_pytest[@]}" || code=1
+    ' _ {} "$folder" "${run_pytest[@]}" --device "$device" || code=1
     grep -ahE "^(FAILED|ERROR)" "$folder"/*.txt
     return "$code"
 }
@@ -67,7 +68,8 @@ stage() {
     local name="$1"
     case "$name" in
         rows|flow|faults|programs|interop|library) "${run_pytest[@]}" -m cuda "tests/cuda/test_cuda_$name.py" ;;
-        conformance) conformance ;;
+        conformance) conformance cuda ;;
+        wgpu) conformance wgpu ;;
         bench) timeout -k 10 "$seconds" "$python" -m benchmarks.cuda_launch "$out" ;;
         *) echo "no such stage: $name" >&2; return 2 ;;
     esac
