@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from poot.api.array import DeviceArray
 from poot.api.kernel_arguments import ArrayLike, Checked, HostArray, fail, scalar
-from poot.api.kernel_plan import Grid, Specialisations
-from poot.api.kernel_run import check_writeable
+from poot.api.kernel_plan import Grid, Specialisations, refuse_overlap
+from poot.api.kernel_run import check_writeable, shares
 from poot.dtypes import DType, i32, i64
 from poot.errors import ArgumentError
 from poot.kernel.interpret import Interpreter, bind
@@ -40,6 +40,10 @@ def _arrays(made: Definition, checked: Checked) -> list[tuple[BufferParameter, H
     ]
     written = [number for number, (item, _) in enumerate(found) if item.access != "read"]
     check_writeable(made.name, [item.name for item, _ in found], [array for _, array in found], written)
+    for number in written:
+        for other, (item, array) in enumerate(found):
+            if other != number and shares(found[number][1], array):
+                raise refuse_overlap(made.name, found[number][0].name, item.name)
     return found
 
 

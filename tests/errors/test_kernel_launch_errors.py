@@ -73,6 +73,13 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: add(A, B, threads=8), "no value is given for `c`\n…\n  Remedy: pass every argument."),
     (lambda: add(A, B, C, A, threads=8), "4 arguments given, 3 expected\n…\n  Remedy: give a, b, c."),
     (lambda: add(A, B, c=C, d=C, threads=8), "it has no parameter `d`\n…\n  Remedy: its parameters are a, b, c."),
+    (
+        lambda: add.interpret(A, C, C, threads=8),
+        (
+            "the output `c` shares memory with `b`\n…\n"
+            "  Remedy: write to another array, or pass one array as a single InOut."
+        ),
+    ),
     (lambda: add(A, B, C, thread=8), "it has no parameter `thread`\n…\n  Remedy: did you mean `threads`?"),
     (lambda: add(A, B, C, a=C, threads=8), "`a` is given twice\n…\n  Remedy: give it once."),
     (
