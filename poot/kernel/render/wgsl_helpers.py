@@ -74,7 +74,10 @@ fn floor_div_{t}(a: {t}, b: {t}) -> {t} {{
 
 
 def rem(t: str, zero: str, one: str) -> str:
-    """The remainder with the sign of the divisor; 0 for a zero divisor."""
+    """The remainder with the sign of the divisor; 0 for a zero divisor.
+
+    Through the quotient: of negative operands Vulkan leaves % open, and NVIDIA's driver takes it for unsigned.
+    """
     if t.startswith("u"):
         return f"""
 fn rem_{t}(a: {t}, b: {t}) -> {t} {{
@@ -85,7 +88,7 @@ fn rem_{t}(a: {t}, b: {t}) -> {t} {{
     if (b == {zero} || b == -{one}) {{
         return {zero};
     }}
-    let rest = a % b;
+    let rest = a - a / b * b;
     return select(rest, rest + b, rest != {zero} && (rest < {zero}) != (b < {zero}));
 }}"""
 

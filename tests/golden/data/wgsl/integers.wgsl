@@ -32,7 +32,7 @@ fn rem_i32(a: i32, b: i32) -> i32 {
     if (b == 0 || b == -1) {
         return 0;
     }
-    let rest = a % b;
+    let rest = a - a / b * b;
     return select(rest, rest + b, rest != 0 && (rest < 0) != (b < 0));
 }
 
