@@ -183,7 +183,7 @@ CASES["searchsorted"] = Case(
 
 
 def positions(xp: Any, x: Any) -> Any:
-    return xp.asarray(np.arange(x.shape[0])[::-2].copy()) % x.shape[0]
+    return xp.asarray(np.arange(x.shape[0])[::-2].copy(), device=x.device) % x.shape[0]
 
 
 CASES["take"] = Case(lambda xp, x: xp.take(x, positions(xp, x), axis=0), kinds=EVERY, shapes=AXES)
