@@ -131,6 +131,34 @@ def loops(a: In[i32], x: In[f32], out: InOut[i32], res: InOut[f32]):
 
 
 @case
+def strides(a: In[i32], x: In[f32], out: InOut[i32], res: InOut[f32]):
+    i = thread_index()
+    total, step = 0, 1 + i % 5
+    for k in range(i, len(a), step):
+        step = -1
+        if k % 3 == 1:
+            continue
+        if k > 30:
+            break
+        total += k
+        for j in range(0, k, 1 + i % 2):
+            total += j
+    for k in range(-5, 3, 1 + i):
+        total += k * k
+    for k in range(2147483000, 2147483647, 1 + 2000000 * i):
+        total ^= k
+    for k in range(-2147483647 + i, 2147483647, 1 << 30 - i % 2):
+        total ^= k
+    for k in range(i, 3, 4 + i):
+        i = k
+    out[i] += total
+    last = u8(0)
+    for last in range(u8(7), u8(255), u8(i + 1)):
+        res[i] += f32(last)
+    res[i] += f32(last)
+
+
+@case
 def written_out(a: In[i32], x: In[f32], out: InOut[i32], res: InOut[f32]):
     i = thread_index()
     for k in unroll(range(3)):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
+from poot.dtypes import BY_NAME, INTEGERS
 from poot.kernel import language
 from poot.kernel.ir import TRUE, Break, Expr, For, If, Stmt, Var, While
 from poot.kernel.parse.assignments import Assignments
@@ -16,6 +17,8 @@ from poot.kernel.parse.values import NONE, Static, Typed, Value
 
 #: Turns that `poot.unroll` may write out.
 _MOST_TURNS = 4096
+#: The dtype in which the distance of two values always fits.
+_UNSIGNED = {dtype: BY_NAME[f"u{dtype.bits}"] for dtype in INTEGERS}
 
 
 def _meet(a: set[str] | None, b: set[str] | None) -> set[str] | None:
@@ -132,6 +135,9 @@ class Statements(Assignments):
         call, unrolled = self.range_call(stmt)
         nodes = self.plain_arguments(call, 1, 3)
         values = self.sequence([self.later(node) for node in nodes])
+        if len(values) == 3 and isinstance(values[2], Typed) and not unrolled:
+            self.strided(stmt, values, nodes, call)
+            return
         step = self.step(values[2], nodes[2]) if len(values) == 3 else 1
         if len(values) == 1:
             values, nodes = [Static(0), *values], [call, *nodes]
@@ -140,13 +146,17 @@ class Statements(Assignments):
             self.turns(stmt, self.constant_range(values, nodes, step))
             return
         start, stop = self.limits(values, nodes, call)
+        self.loop(stmt, start, stop, step, lambda var: var)
+
+    def loop(self, stmt: ast.For, start: Expr, stop: Expr, step: int, element: Callable[[Var], Expr]) -> None:
+        """A loop whose name has, in each turn, the value that `element` makes of the counter."""
         assert isinstance(stmt.target, ast.Name)
         name, frame = stmt.target.id, self.frame
         before, hidden = set(frame.definite or ()), frame.env.get(name)
         var = Var(self.k.fresh(plain(name)), start.dtype, self.where(stmt.target))
         frame.loops.append([])
         with self.block(stmt.body) as made:
-            self.count(stmt.target, Typed(var))
+            self.count(stmt.target, Typed(element(var)))
             self.run(stmt.body)
         frame.loops.pop()
         frame.definite = before
@@ -155,6 +165,31 @@ class Statements(Assignments):
             if hidden is not None:
                 frame.env[name] = hidden
         self.k.emit(For(var.name, start, stop, step, tuple(made), False, self.k.where))
+
+    def strided(self, stmt: ast.For, values: Sequence[Value], nodes: Sequence[ast.expr], call: ast.AST) -> None:
+        """A range whose step is known at run time alone: a loop over its turns, counted before the first.
+
+        Turns are counted in the unsigned dtype, which holds every distance of two bounds, so that no counter passes
+        the last value.  A step that is not positive is a fault, and the loop has no turns.
+        """
+        assert isinstance(stmt.target, ast.Name)
+        k, name = self.k, plain(stmt.target.id)
+        ends = [self.bind(expr) for expr in self.limits(values, nodes, call)]
+        start, stop, step = ends
+        dtype = start.dtype
+        wide = _UNSIGNED[dtype]
+        one, none = k.const(1, wide), k.const(0, wide)
+        positive = k.op("gt", step, k.const(0, dtype))
+        k.assertion(positive, f"the step `{ast.unparse(nodes[2])}` of a range is positive")
+        first, past, by = (k.bitcast(end, wide) for end in ends)
+        last = k.op("floor_div", k.op("sub", k.op("sub", past, first), one), by)
+        some = k.op("and", positive, k.op("lt", start, stop))
+        turns = k.op("select", some, k.op("add", last, one), none)
+
+        def element(turn: Var) -> Expr:
+            return k.let(k.op("add", start, k.op("mul", k.bitcast(turn, dtype), step)), name)
+
+        self.loop(stmt, none, turns, 1, element)
 
     def count(self, target: ast.Name, value: Value) -> None:
         """Give the name of a loop its value for one turn."""
@@ -180,23 +215,37 @@ class Statements(Assignments):
     def step(self, value: Value, node: ast.AST) -> int:
         text = ast.unparse(node)
         if not isinstance(value, Static):
-            remedy = "use a constant or a Const parameter, or count in a `while` loop."
+            remedy = "use a constant or a Const parameter, or leave poot.unroll out."
             self.mismatch(node, f"the step `{text}` of a range is not known while compiling", remedy)
         step = value.value
         if type(step) is not int or step == 0:
             self.mismatch(node, f"the step of a range is {step!r}", "use an integer other than 0.")
         return step
 
-    def limits(self, values: Sequence[Value], nodes: Sequence[ast.AST], call: ast.AST) -> tuple[Expr, Expr]:
-        """The bounds of a range, in one integer dtype."""
+    def limits(self, values: Sequence[Value], nodes: Sequence[ast.AST], call: ast.AST) -> list[Expr]:
+        """The bounds of a range, and its step where that is no constant, in one integer dtype."""
         if all(isinstance(value, Static) for value in values):
             found = [self.number(v, n, self.index) for v, n in zip(values, nodes, strict=True)]
         else:
-            found = list(self.pair(values[0], values[1], call, (nodes[0], nodes[1])))
+            found = self.alike(values, nodes, call)
         if not found[0].dtype.is_integer:
-            text = ast.unparse(nodes[1])
-            self.mismatch(nodes[1], f"a range counts in {found[0].dtype}", f"write `int({text})`.")
-        return found[0], found[1]
+            text = ast.unparse(nodes[-1])
+            self.mismatch(nodes[-1], f"a range counts in {found[0].dtype}", f"write `int({text})`.")
+        return found
+
+    def alike(self, values: Sequence[Value], nodes: Sequence[ast.AST], call: ast.AST) -> list[Expr]:
+        """The parts of a range in one dtype, that of those which have one."""
+        chosen = next(number for number, value in enumerate(values) if isinstance(value, Typed))
+        for number, value in enumerate(values):
+            left, right = sorted((chosen, number))
+            if left != right and isinstance(value, Typed):
+                pair = self.pair(values[left], values[right], call, (nodes[left], nodes[right]))
+                values = [*values]
+                values[left], values[right] = map(Typed, pair)
+        model = values[chosen]
+        return [
+            self.pair(model, value, call, (nodes[chosen], node))[1] for value, node in zip(values, nodes, strict=True)
+        ]
 
     def constant_range(self, values: Sequence[Value], nodes: Sequence[ast.AST], step: int) -> range:
         for value, node in zip(values, nodes, strict=True):
