@@ -112,6 +112,7 @@ class Context:
         checked against what the kernel was compiled for; LaunchError says what differs, and nothing has run then.  A
         fault is raised by `to_numpy` of a buffer that the launch wrote.
         """
+        _check_kinds(name, compiled, buffers, scalars)
         backend, kernel = self.device.backend, compiled.kernel
         if name != kernel.name:
             fail(name, f"the compiled kernel is {kernel.name}", "dispatch it under its own name.")
@@ -140,7 +141,7 @@ class Context:
                 buffer.await_check(check)
 
     def _check_buffers(
-        self, name: str, params: Sequence[BufferParam], buffers: Sequence[KernelBuffer], compiled: CompiledKernel
+        self, name: str, params: Sequence[BufferParam], buffers: Sequence[Any], compiled: CompiledKernel
     ) -> None:
         if len(buffers) != len(params):
             names = ", ".join(param.name for param in params)
@@ -161,6 +162,19 @@ class Context:
                 if twin is buffer and (param.access != "read" or other.access != "read"):
                     written, read = (param, other) if param.access != "read" else (other, param)
                     raise refuse_overlap(name, written.name, read.name)
+
+
+def _check_kinds(name: str, compiled: object, buffers: object, scalars: object) -> None:
+    """LaunchError for what is no compiled kernel, no list of buffers, or no scalars by name."""
+    if not isinstance(compiled, CompiledKernel):
+        kind = type(compiled).__name__
+        remedy = "compile the kernel first: compiled = k.compile(ctx.device.target, workgroup=…), and dispatch that."
+        fail(name, f"a {kind} is given, where a compiled kernel is needed", remedy)
+    if not isinstance(buffers, (list, tuple)):
+        names = ", ".join(param.name for param in compiled.kernel.buffers)
+        fail(name, f"buffers= is a {type(buffers).__name__}, no list", f"pass a list of KernelBuffers for {names}.")
+    if scalars is not None and not isinstance(scalars, Mapping):
+        fail(name, f"scalars= is a {type(scalars).__name__}, no dict", 'pass them by name: scalars={"n": 8}.')
 
 
 def _size(name: str, size: Size, word: str, least: int = 1) -> Triple:
