@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 from poot.api.array import DeviceArray
 from poot.api.kernel_arguments import ArrayLike, Checked, HostArray, fail, scalar
 from poot.api.kernel_plan import Grid, Specialisations, refuse_overlap
-from poot.api.kernel_run import check_writeable, shares
+from poot.api.kernel_run import check_apart, check_writeable, shares
 from poot.dtypes import DType, i32, i64
-from poot.errors import ArgumentError
 from poot.kernel.interpret import Interpreter, bind
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter, Element
-from poot.kernel.parse.definition import Definition, Size, Triple, triple
+from poot.kernel.parse.definition import Definition, Size, Triple, whole
 from poot.kernel.parse.specialise import Layout, Request
 from poot.kernel.pipeline import prepare
 from poot.kernel.thread import Elements, Thread, running
@@ -39,7 +38,9 @@ def _arrays(made: Definition, checked: Checked) -> list[tuple[BufferParameter, H
         (item, host_array(made.name, item.name, value)) for item, value in pairs if isinstance(item, BufferParameter)
     ]
     written = [number for number, (item, _) in enumerate(found) if item.access != "read"]
-    check_writeable(made.name, [item.name for item, _ in found], [array for _, array in found], written)
+    names, arrays = [item.name for item, _ in found], [array for _, array in found]
+    check_writeable(made.name, names, arrays, written)
+    check_apart(made.name, names, arrays, written)
     for number in written:
         for other, (item, array) in enumerate(found):
             if other != number and shares(found[number][1], array):
@@ -105,18 +106,20 @@ def run_thread(made: Definition, checked: Checked, asked: Grid, number: Size) ->
 
 
 def _thread(kernel: str, number: Size, threads: Triple) -> Triple:
+    parts = [whole(part) for part in (number if isinstance(number, tuple) else (number,))]
+    given = [part for part in parts if part is not None]
+    if len(given) < len(parts) or not 1 <= len(given) <= 3:
+        fail(kernel, f"thread={number!r}", "give the thread's number, or its x, y and z, as integers.")
     if isinstance(number, tuple):
-        try:
-            index = triple(number, "thread", least=0)
-        except ArgumentError:
-            fail(kernel, f"thread={number!r}", "give the thread's number, or its x, y and z.")
-        index = (index[0], number[1] if len(number) > 1 else 0, number[2] if len(number) > 2 else 0)
+        x, y, z = (*given, 0, 0)[:3]
     else:
-        x, y, _ = (max(count, 1) for count in threads)
-        index = (number % x, number // x % y, number // (x * y))
-    if not all(0 <= at < count for at, count in zip(index, threads, strict=True)):
-        fail(kernel, f"thread={number!r} is outside the {threads} threads of the launch", "choose a smaller one.")
-    return index
+        wide, high, _ = (max(count, 1) for count in threads)
+        x, y, z = given[0] % wide, given[0] // wide % high, given[0] // (wide * high)
+    if not all(0 <= at < count for at, count in zip((x, y, z), threads, strict=True)):
+        total = threads[0] * threads[1] * threads[2]
+        remedy = f"they are numbered from 0 to {total - 1}." if total else "launch one thread or more."
+        fail(kernel, f"thread={number!r} is outside the {threads} threads of the launch", remedy)
+    return x, y, z
 
 
 def with_dtypes(function: FunctionType, variables: dict[TypeVar, DType]) -> FunctionType:

@@ -107,6 +107,35 @@ def check_writeable(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLik
             refuse_read_only(kernel, names[number])
 
 
+def check_apart(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], written: Sequence[int]) -> None:
+    """No two elements of an output are in one place: which of their writes stayed would be up to the device."""
+    for number in written:
+        array = arrays[number]
+        if isinstance(array, np.ndarray) and _folded(array.shape, array.strides, array.itemsize):
+            message = f"elements of the output `{names[number]}` share memory: its strides are {array.strides}"
+            fail(kernel, message, "write to an array that has a place for each element, such as a copy of it.")
+
+
+def _folded(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether two elements of an array meet.  Steps that pass all that is below them never do; others are counted."""
+    if 0 in shape:
+        return False
+    axes = sorted((abs(step), extent) for extent, step in zip(shape, strides, strict=True) if extent > 1)
+    reach = itemsize
+    for step, extent in axes:
+        if step < reach:
+            break
+        reach += step * (extent - 1)
+    else:
+        return False
+    if axes[0][0] == 0:
+        return True
+    places = np.zeros(1, np.int64)
+    for step, extent in axes:
+        places = np.add.outer(places, np.arange(extent, dtype=np.int64) * step).reshape(-1)
+    return int(np.diff(np.sort(places)).min()) < itemsize
+
+
 def writeable(array: ArrayLike) -> bool:
     """Whether a kernel may write an array; memory that poot only borrows may be read-only."""
     buffer = array.view().buffer if isinstance(array, DeviceArray) else None

@@ -8,7 +8,7 @@ call on concrete arrays works in the same way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from poot.api.array import DeviceArray
 from poot.api.kernel_arguments import array_dtype, as_array, bound, check_spec, const, fail, scalar, scalar_dtype
@@ -29,6 +29,22 @@ from poot.trace.tracer import Tracer, WeakTracer
 def is_functional(args: Sequence[Any]) -> bool:
     """Whether a call gives values rather than changing arrays."""
     return active() is not None or any(isinstance(arg, (Tracer, WeakTracer, ArraySpec)) for arg in args)
+
+
+def refuse_traced_sizes(kernel: str, **sizes: object) -> None:
+    """LaunchError where the size of a grid, or of a work-group, is a value of a traced function."""
+    for word, size in sizes.items():
+        parts = cast("Sequence[object]", size) if isinstance(size, (tuple, list)) else (size,)
+        for part in parts:
+            if isinstance(part, (Tracer, WeakTracer)):
+                own = part.spec if isinstance(part, Tracer) else "a Python number"
+                remedy = (
+                    "a grid is static: give a Python int, such as x.shape[0], for as many threads as can be needed, "
+                    "pass the count as an argument of the kernel, and leave out the rest with `if thread_index() < n:`."
+                    if word != "workgroup"
+                    else "a work-group is static: give a Python int."
+                )
+                fail(kernel, f"{word}= is a traced value ({own})", remedy)
 
 
 def call_traced(specialisations: Specialisations, args: Sequence[Any], asked: Grid) -> Any:

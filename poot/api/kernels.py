@@ -15,9 +15,9 @@ from poot.api.devices import Device, choose, default
 from poot.api.kernel_arguments import as_array, bind, check, fail
 from poot.api.kernel_interpret import interpret, run_thread
 from poot.api.kernel_plan import Grid, Specialisations, grid, plan
-from poot.api.kernel_run import BufferedRun, InPlaceRun, check_homes, check_writeable, layouts, wiring
+from poot.api.kernel_run import BufferedRun, InPlaceRun, check_apart, check_homes, check_writeable, layouts, wiring
 from poot.api.kernel_sources import BACKENDS, source
-from poot.api.kernel_traced import call_traced, is_functional
+from poot.api.kernel_traced import call_traced, is_functional, refuse_traced_sizes
 from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.toolchain import CompiledKernel, compile_kernel
@@ -155,6 +155,7 @@ class Kernel:
         made = plan(self._specialisations, checked, asked, backend, where)
         wires = wiring(self.definition, made, arrays)
         check_writeable(self.name, names, arrays, wires.written)
+        check_apart(self.name, names, arrays, wires.written)
         run: InPlaceRun | BufferedRun
         if isinstance(backend, InPlace):
             sizes_of = [param.dtype.itemsize for param in made.kernel.buffers]
@@ -168,6 +169,7 @@ class Kernel:
         run.run(checked.values)
 
     def _grid(self, threads: Size | None, groups: Size | None, workgroup: Size | None) -> Grid:
+        refuse_traced_sizes(self.name, threads=threads, groups=groups, workgroup=workgroup)
         return grid(self.name, _tuple(threads), _tuple(groups), self._workgroup(workgroup))
 
     def _workgroup(self, workgroup: Size | None) -> Triple | None:
@@ -281,7 +283,9 @@ class Kernel:
 
 
 def _tuple(size: Any) -> Any:
-    return tuple(cast("Sequence[Any]", size)) if isinstance(size, (list, np.ndarray)) else size
+    several = isinstance(size, list) or (isinstance(size, np.ndarray) and size.ndim > 0)
+    given = cast("Any", size)
+    return tuple(given) if several else given
 
 
 def _target(target: Target | Device | str) -> Target:

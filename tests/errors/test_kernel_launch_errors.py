@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
+import poot
 from poot.api.kernels import kernel
 from poot.dtypes import f32, f64
 from poot.errors import (
@@ -18,9 +20,11 @@ from poot.errors import (
 )
 from poot.kernel.language import (
     Out,
+    Out2,
     barrier,
     local_index,
     shared,
+    thread_index,
 )
 from tests.unit.launch_kernels import READ_ONLY, A, B, C, add, constant, constrained, ones, scaled, totals
 
@@ -31,6 +35,14 @@ T = TypeVar("T")
 
 ODD = np.zeros(40, np.uint8)[1:33].view(np.float32)
 STEPS = np.zeros(8, np.dtype([("a", np.uint8), ("b", np.float32)]))["b"]
+
+
+@kernel
+def ramps(y: Out2[f32]):
+    i = thread_index()
+    if i < y.size:
+        y[i // y.shape[1], i % y.shape[1]] = f32(i)
+
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (
@@ -79,6 +91,44 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
             "the output `c` shares memory with `b`\n…\n"
             "  Remedy: write to another array, or pass one array as a single InOut."
         ),
+    ),
+    (
+        lambda: add(A, B, as_strided(C, (8,), (0,)), threads=8),
+        (
+            "elements of the output `c` share memory: its strides are (0,)\n…\n"
+            "  Remedy: write to an array that has a place for each element, such as a copy of it."
+        ),
+    ),
+    (
+        lambda: add.interpret(A, B, as_strided(C, (8,), (0,)), threads=8),
+        (
+            "elements of the output `c` share memory: its strides are (0,)\n…\n"
+            "  Remedy: write to an array that has a place for each element, such as a copy of it."
+        ),
+    ),
+    (
+        lambda: ramps(as_strided(C, (2, 3), (8, 4)), threads=6),
+        (
+            "elements of the output `y` share memory: its strides are (8, 4)\n…\n"
+            "  Remedy: write to an array that has a place for each element, such as a copy of it."
+        ),
+    ),
+    *(
+        (
+            lambda thread=thread: add.interpret(A, B, C, threads=8, thread=thread),
+            f"thread={thread!r}\n…\n  Remedy: give the thread's number, or its x, y and z, as integers.",
+        )
+        for thread in (1.5, True, (1.0,), (), (0, 0, 0, 0), "a")
+    ),
+    *(
+        (
+            lambda thread=thread: add.interpret(A, B, C, threads=8, thread=thread),
+            (
+                f"thread={thread!r} is outside the (8, 1, 1) threads of the launch\n…\n"
+                "  Remedy: they are numbered from 0 to 7."
+            ),
+        )
+        for thread in (-1, 8, (0, 1))
     ),
     (lambda: add(A, B, C, thread=8), "it has no parameter `thread`\n…\n  Remedy: did you mean `threads`?"),
     (lambda: add(A, B, C, a=C, threads=8), "`a` is given twice\n…\n  Remedy: give it once."),
@@ -205,6 +255,33 @@ def test_refusals(launch: Callable[[], Any], text: str) -> None:
         launch()
     assert re.sub(r"^kernel \w+: ", "", told(caught.value)) == text
     assert (A == 1).all() and (C == 1).all()
+
+
+def test_strides_out_of_order_are_no_overlap() -> None:
+    memory = np.zeros(8, np.float32)
+    y = as_strided(memory, (2, 2), (8, 12))  # places 0, 3, 2, 5
+    ramps(y, threads=4)
+    assert memory.tolist() == [0, 0, 2, 1, 0, 3, 0, 0]
+    ramps(memory.reshape(2, 4)[::-1, ::-2], threads=4)
+    single = as_strided(memory, (1, 1), (0, 0))
+    ramps(single, threads=1)
+
+
+@pytest.mark.parametrize("word", ["threads", "groups", "workgroup"])
+@pytest.mark.parametrize("several", [False, True])
+def test_traced_grids_say_that_they_are_static(word: str, several: bool) -> None:
+    @poot.trace
+    def launch(x: Any, n: Any) -> Any:
+        sizes = {"threads": 8, word: (n, 1) if several else n}
+        if word == "groups":
+            sizes.pop("threads")
+        return add(x, x, f32[8], **sizes)
+
+    with pytest.raises(LaunchError) as caught:
+        launch(A, np.int32(8))
+    kind = "work-group" if word == "workgroup" else "grid"
+    assert f"kernel add: {word}= is a traced value (i32[])" in str(caught.value)
+    assert f"Remedy: a {kind} is static: give a Python int" in str(caught.value)
 
 
 def test_more_than_the_target_can() -> None:

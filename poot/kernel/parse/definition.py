@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, SupportsIndex, TypeAlias, cast, overload
 
 from poot.errors import ArgumentError, ArgumentTypeError
 from poot.kernel.parse.annotations import Parameters, parameters
@@ -32,15 +33,25 @@ class Definition:
         return self.source.function
 
 
+def whole(value: object) -> int | None:
+    """An integer of Python, NumPy or an array of one, as an int; None for anything else, bools among it."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(cast("SupportsIndex", value))
+    except TypeError:
+        return None
+
+
 def triple(size: Size, what: str, *, least: int = 1) -> Triple:
     """One to three sizes, x first, as three."""
     sizes = size if isinstance(size, tuple) else (size,)
-    whole = [int(s) for s in sizes if hasattr(s, "__index__") and not isinstance(s, bool) and s >= least]
-    if len(whole) != len(sizes) or not 1 <= len(sizes) <= 3:
+    found = [number for number in map(whole, sizes) if number is not None and number >= least]
+    if len(found) != len(sizes) or not 1 <= len(sizes) <= 3:
         kind = "positive" if least else "non-negative"
         raise ArgumentError(what=what, actual=size, expected=f"one to three {kind} integers, x first")
-    whole += [1] * (3 - len(whole))
-    return whole[0], whole[1], whole[2]
+    found += [1] * (3 - len(found))
+    return found[0], found[1], found[2]
 
 
 def definition(
