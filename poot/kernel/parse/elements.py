@@ -69,7 +69,10 @@ class Elements(Conditions):
                         node, f"`{ast.unparse(node)}` indexes a tuple by a value of run time", "use a constant."
                     )
                 if not -len(items) <= number.value < len(items):
-                    self.mismatch(node, f"index {number.value} of a tuple of {len(items)}", "use a smaller one.")
+                    remedy = f"use 0 to {len(items) - 1}." if len(items) > 1 else "use 0." if items else "it is empty."
+                    if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+                        remedy = f"{remedy[:-1]}, or declare the array with more axes."
+                    self.mismatch(node, f"index {number.value} of a tuple of {len(items)}", remedy)
                 return items[number.value]
             case _:
                 text = ast.unparse(node.value)

@@ -53,8 +53,10 @@ class Intrinsics(Elements):
         if node.keywords or count < least or (most is not None and count > most):
             wanted = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
             named = " and keywords" if node.keywords else ""
-            text = ast.unparse(node.func)
-            self.mismatch(node, f"`{text}` is given {count} arguments{named}, and takes {wanted}", "correct the call.")
+            text, several = ast.unparse(node.func), "argument" if count == 1 else "arguments"
+            last = "argument" if wanted == "1" else "arguments"
+            remedy = f"give it {wanted} {last}{', none of them by name' if node.keywords else ''}."
+            self.mismatch(node, f"`{text}` is given {count} {several}{named}, and takes {wanted}", remedy)
         return node.args
 
     def word(self, node: ast.expr, what: str) -> str:
