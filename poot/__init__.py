@@ -75,7 +75,7 @@ from poot.kernel.language import (
     thread_index,
     unroll,
 )
-from poot.plan.compile import compile
+from poot.plan.compile import compile as compile  # not in __all__: `from poot import *` keeps the builtin
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
 from poot.plan.serial import load_program
@@ -160,7 +160,6 @@ __all__ = [
     "bitcast",
     "bool_",
     "clz",
-    "compile",
     "compile_staged",
     "device",
     "devices",
