@@ -89,7 +89,7 @@ ANNOTATIONS = {
     "x: In": "`x` is annotated In without a dtype",
     "x: list[int]": "`x` is annotated list[int], which is no parameter of a kernel",
     "*x": "`*x` is not part of the kernel language",
-    "**x": "`*x` is not part of the kernel language",
+    "**x": "`**x` is not part of the kernel language",
     "x: In[f32] = None": "`x` is an array and has a default",
 }
 
