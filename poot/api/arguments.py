@@ -145,7 +145,7 @@ class Signature:
         if isinstance(value, DType):
             return Leaf(path, "static", value, value)
         if isinstance(value, np.bool_):
-            value = bool(value)
+            value = bool(cast("object", value))
         if isinstance(value, _STATIC):
             return Leaf(path, "static", value, (type(cast("object", value)), cast("Hashable", value)))
         if isinstance(value, int) or type(value) is np.int64:
