@@ -95,8 +95,7 @@ def main() -> int:
         task = progress.add_task("", total=len(chosen))
         for row in chosen:
             progress.update(task, description=row.name)
-            candidates = row.make()
-            check(row, candidates)
+            candidates = check(row, row.make())
             results.append(measure(row, candidates, options.repeats))
             progress.advance(task)
             del candidates
