@@ -24,11 +24,7 @@ def jax() -> Any:
 @functools.cache
 def numba() -> Any:
     """The module numba, or None."""
-    if not importlib.util.find_spec("numba"):
-        return None
-    module = importlib.import_module("numba")
-    module.set_num_threads(THREADS)
-    return module
+    return importlib.import_module("numba") if importlib.util.find_spec("numba") else None
 
 
 @functools.cache

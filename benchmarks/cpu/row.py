@@ -29,6 +29,8 @@ def set_threads() -> None:
     for name in ("POOT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(THREADS)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    # numba's OpenMP layer brings a second OpenMP into the process, beside which PyTorch is ten times as slow.
+    os.environ["NUMBA_THREADING_LAYER"] = "workqueue"
 
 
 @dataclass(frozen=True, slots=True)
