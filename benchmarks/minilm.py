@@ -16,7 +16,6 @@ os.environ.setdefault("POOT_NUM_THREADS", str(THREADS))
 os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
 
 import functools  # noqa: E402 - thread counts must be set first
-import importlib.util  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -24,55 +23,19 @@ import numpy as np  # noqa: E402
 import optree  # noqa: E402
 
 import poot  # noqa: E402
+from benchmarks.cpu.encoder_rows import torch_encoder  # noqa: E402
+from benchmarks.cpu.peers import torch as peer  # noqa: E402
 from benchmarks.harness import conditions, medians, write_table  # noqa: E402
-from examples.sentence_similarity import EPSILON, HEADS, LAYERS, WIDTH, encode, encoder, load_params  # noqa: E402
+from examples.sentence_similarity import LAYERS, encode, encoder, load_params  # noqa: E402
 
 LENGTH = 64
 TOLERANCE = 2e-5
 
 
-def torch_encoder(params: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """The same model in PyTorch eager, float32, from the same weights."""
-    import torch
-    from torch.nn import functional
-
-    torch.set_num_threads(THREADS)
-
-    def move(tree: Any) -> Any:
-        if isinstance(tree, dict):
-            return {name: move(child) for name, child in tree.items()}
-        return [move(child) for child in tree] if isinstance(tree, list) else torch.from_numpy(np.array(tree))
-
-    weights = move(params)
-
-    def dense(p: Any, x: Any) -> Any:
-        return functional.linear(x, p["weight"], p["bias"])
-
-    def norm(p: Any, x: Any) -> Any:
-        return functional.layer_norm(x, (WIDTH,), p["weight"], p["bias"], EPSILON)
-
-    def attend(p: Any, x: Any, mask: Any) -> Any:
-        batch, length, _ = x.shape
-        q, k, v = (
-            dense(p[name], x).view(batch, length, HEADS, WIDTH // HEADS).transpose(1, 2)
-            for name in ("query", "key", "value")
-        )
-        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
-        return dense(p["output"], mixed.transpose(1, 2).reshape(batch, length, WIDTH))
-
-    @torch.inference_mode()
-    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        kept = torch.from_numpy(mask)
-        p = weights["embeddings"]
-        x = norm(p["norm"], p["word"][torch.from_numpy(ids).long()] + p["position"][: ids.shape[1]] + p["type"][0])
-        for p in weights["layers"]:
-            x = norm(p["attention"]["norm"], x + attend(p["attention"], x, kept))
-            hidden = functional.gelu(dense(p["feedforward"]["input"], x))
-            x = norm(p["feedforward"]["norm"], x + dense(p["feedforward"]["output"], hidden))
-        mean = (x * kept[:, :, None]).sum(1) / kept.sum(1, keepdim=True)
-        return functional.normalize(mean, dim=1).numpy()
-
-    return run
+def with_torch(params: Any, torch: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """The encoder in PyTorch eager, on NumPy arrays."""
+    run = torch_encoder(params, torch)
+    return lambda ids, mask: run(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
 
 
 def main() -> None:
@@ -80,7 +43,8 @@ def main() -> None:
     params = load_params()
     weights = optree.tree_map(poot.asarray, params)
     holding = poot.trace(lambda ids, mask: encoder(weights, ids, mask))
-    peers = {"PyTorch eager": torch_encoder(params)} if importlib.util.find_spec("torch") else {}
+    torch = peer()
+    peers = {"PyTorch eager": with_torch(params, torch)} if torch else {}
     rng = np.random.default_rng(0)
     rows: list[list[str]] = []
     assert len(params["layers"]) == LAYERS

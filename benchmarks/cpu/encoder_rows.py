@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import numpy as np
+import optree
 
 import poot
 from benchmarks.cpu.peers import OnnxModel, tensor, torch, with_jax, with_onnxruntime, with_torch
@@ -16,20 +17,16 @@ TOKENS = 64
 INNER = 1536
 
 
-def _moved(tree: Any, move: Any) -> Any:
-    if isinstance(tree, dict):
-        return {name: _moved(child, move) for name, child in tree.items()}
-    return [_moved(child, move) for child in tree] if isinstance(tree, list) else move(np.array(tree))
-
-
 def _inputs(batch: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     ids = rng.integers(1000, 30000, (batch, TOKENS), dtype=np.int32)
     return ids, np.arange(TOKENS)[None, :] < rng.integers(TOKENS // 2, TOKENS + 1, (batch, 1))
 
 
-def _torch_encoder(params: Any, t: Any) -> Any:
-    functional, weights = t.nn.functional, _moved(params, tensor)
+def torch_encoder(params: Any, t: Any) -> Any:
+    """The encoder in PyTorch, a function of token ids and a mask."""
+    functional = t.nn.functional
+    weights = optree.tree_map(lambda stored: tensor(np.array(stored)), params)
 
     def dense(p: Any, x: Any) -> Any:
         return functional.linear(x, p["weight"], p["bias"])
@@ -60,7 +57,7 @@ def _torch_encoder(params: Any, t: Any) -> Any:
 
 
 def _jax_encoder(params: Any, jax: Any, jnp: Any) -> Any:
-    weights = _moved(params, jnp.asarray)
+    weights = optree.tree_map(jnp.asarray, params)
 
     def dense(p: Any, x: Any) -> Any:
         return x @ p["weight"].T + p["bias"]
@@ -131,12 +128,12 @@ def _onnx_encoder(params: Any, batch: int, m: OnnxModel) -> str:
 def _encoder(batch: int) -> dict[str, Run]:
     params = load_params()
     ids, mask = _inputs(batch)
-    weights = _moved(params, poot.asarray)
+    weights = optree.tree_map(poot.asarray, params)
     ours = poot.trace(lambda ids, mask: encoder(weights, ids, mask))
     return {
         "poot": lambda: np.asarray(ours(ids, mask)),
         **with_jax(functools.partial(_jax_encoder, params), [ids, mask]),
-        **(with_torch(functools.partial(_torch_encoder, params), [ids, mask], compiled=True) if torch() else {}),
+        **(with_torch(functools.partial(torch_encoder, params), [ids, mask], compiled=True) if torch() else {}),
         **with_onnxruntime(functools.partial(_onnx_encoder, params, batch), {"ids": ids, "mask": mask}),
     }
 
