@@ -168,20 +168,33 @@ def test_a_view_keeps_its_memory_from_being_used_again(allocator: Allocator) -> 
     block.free()
     del view
     counts = allocator.statistics()
-    assert (counts.blocks, counts.allocated_bytes, counts.cached_bytes) == (0, 0, 0)
+    assert (counts.blocks, counts.allocated_bytes, counts.cached_bytes) == (1, 4096, 0)
     others = [allocator.allocate(4096) for _ in range(4)]
     for other in others:
         assert other.address != address
         other.view(np.int64, 512)[...] = -1
     assert np.all(rows == 7)
-    again = allocator.allocate(4096)
+    memory = memoryview(rows.T)  # pyright: ignore[reportArgumentType]
     del rows
-    view = again.view(np.int64, 512)
-    memory = memoryview(view)
-    del view
-    again.free()
     assert allocator.statistics().cached_bytes == 0
     del memory
+    assert allocator.statistics().cached_bytes == 4096
+    assert allocator.allocate(4096).address == address
+
+
+@pytest.mark.parametrize("nbytes", [64, 4096, 8 * MIB])
+def test_memory_is_used_again_when_its_last_view_goes(allocator: Allocator, nbytes: int) -> None:
+    """Whichever goes first, the block or its view: `np.asarray(f(x))` drops the block first."""
+    addresses: set[int] = set()
+    for _ in range(5):
+        block = allocator.allocate(nbytes)
+        view = block.view(np.uint8, nbytes)
+        addresses.add(block.address)
+        del block
+        view[...] = 1
+        del view
+    assert len(addresses) == 1
+    assert allocator.statistics().reused == 4
 
 
 def test_a_failed_attempt_empties_the_cache_and_tries_again(

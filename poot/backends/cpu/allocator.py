@@ -5,8 +5,8 @@ kernels that compute them.  Freed blocks therefore go to a bounded cache, sorted
 doubling, so that at most an eighth of a block is unused.
 
 A block's memory belongs to a NumPy array.  It comes from one source on every system, `tracemalloc` sees it, and it
-outlives its block for as long as a view is around: the memory of a block that is freed while it has views is given up
-instead of used again, so a view that was lent out never changes under its holder.
+outlives its block for as long as a view is around: a block and its views share a lease, and memory is used again when
+the last of them has gone, so a view that was lent out never changes under its holder.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _QUEUE_LENGTH: Final = 64
 before_allocate: Callable[[int], None] | None = None
 """Where set, called with the bytes of each attempt to allocate; its `MemoryError` makes the attempt fail."""
 
-# Not reentrant: a block that is collected while its own thread holds the lock only queues its memory (`_give_back`).
+# Not reentrant: a lease that ends while its own thread holds the lock only queues its memory (`_give_back`).
 _lock = threading.Lock()
 
 if hasattr(os, "register_at_fork"):
@@ -54,6 +54,20 @@ def size_class(nbytes: int) -> int:
     return max(-(-nbytes >> shift) << shift, ALIGNMENT)
 
 
+class _Whole(np.ndarray[Any, Any]):
+    """All memory of an extent.  NumPy replaces a base by the base of that, unless it is of another class."""
+
+    __slots__ = ()
+
+
+class _Lent(np.ndarray[Any, Any]):
+    """What the views of a block have as their base, all the way down: it holds the lease."""
+
+    __slots__ = ("lease",)
+
+    lease: _Lease
+
+
 class _Extent:
     """Memory for one block of a size class; a large one starts at a huge page, which NumPy asks the system for."""
 
@@ -61,17 +75,25 @@ class _Extent:
 
     def __init__(self, size: int) -> None:
         alignment = _HUGE_PAGE if size >= _HUGE_BLOCK else ALIGNMENT
-        self.memory: npt.NDArray[np.uint8] = np.empty(size + alignment, np.uint8)
+        self.memory = np.empty(size + alignment, np.uint8).view(_Whole)
         start: int = self.memory.__array_interface__["data"][0]
         self.offset = -start % alignment
         self.address = start + self.offset
         self.size = size
 
-    def references(self) -> int:
-        return sys.getrefcount(self.memory)
 
+class _Lease:
+    """Held by a block and by each of its views; the allocator has the memory back when the last of them goes."""
 
-_UNVIEWED: Final = _Extent(ALIGNMENT).references()
+    __slots__ = ("allocator", "extent")
+
+    def __init__(self, allocator: Allocator, extent: _Extent) -> None:
+        self.allocator = allocator
+        self.extent = extent
+
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not finalizing():  # else the process gives everything back, and this module's names may be gone already
+            self.allocator._give_back(self.extent)  # pyright: ignore[reportPrivateUsage]
 
 
 def default_cache_bytes() -> int:
@@ -96,7 +118,7 @@ def _physical_bytes() -> int:
 class MemoryStatistics:
     """What an allocator has done: bytes in use, kept, and most ever in use, all counted in size classes.
 
-    `blocks` are in use now; of all `allocations` so far, `reused` were served from the cache.
+    `blocks` are in use now, by a view at least; of all `allocations` so far, `reused` were served from the cache.
     """
 
     allocated_bytes: int
@@ -110,30 +132,31 @@ class MemoryStatistics:
 class Block:
     """`nbytes` bytes at `address`, a multiple of 64, until it is freed or the last reference to it goes.
 
-    After that `alive` is false, and its address and views raise `DeviceError`.
+    After that `alive` is false, its address and new views raise `DeviceError`, and views that are around stay as they
+    are.
     """
 
-    __slots__ = ("_allocator", "_cell", "address", "nbytes")
+    __slots__ = ("_allocator", "_lease", "address", "nbytes")
 
     def __init__(self, allocator: Allocator, extent: _Extent, nbytes: int) -> None:
         self._allocator = allocator
-        self._cell = [extent]  # popped once: of two threads that free the block, one finds it empty
-        self.address = extent.address  # a freed block has none: `__getattr__` then says so
+        self._lease = _Lease(allocator, extent)  # a freed block has none, and no address: `__getattr__` then says so
+        self.address = extent.address
         self.nbytes: Final = nbytes
 
     def __getattr__(self, name: str) -> Any:
         if name == "address":
-            self._extent()
+            self._held()
         raise AttributeError(name)
 
     @property
     def alive(self) -> bool:
-        return bool(self._cell)
+        return hasattr(self, "_lease")
 
-    def _extent(self) -> _Extent:
+    def _held(self) -> _Lease:
         try:
-            return self._cell[0]
-        except IndexError:
+            return self._lease
+        except AttributeError:
             raise DeviceError(
                 device="cpu", message=f"a block of {self.nbytes} bytes is used after it was freed"
             ) from None
@@ -143,24 +166,20 @@ class Block:
 
         `ArgumentError` if it does not fit into the block.
         """
-        extent = self._extent()
+        lease = self._held()
         dimensions = (shape,) if isinstance(shape, int) else tuple(shape)
         kind = np.dtype(dtype)
         end = offset + kind.itemsize * math.prod(dimensions)
         if not 0 <= offset <= end <= self.nbytes:
             expected = f"bytes within the {self.nbytes} of the block"
             raise ArgumentError(what="view", actual=f"bytes {offset} to {end}", expected=expected)
-        return np.ndarray(dimensions, kind, extent.memory, extent.offset + offset)
+        lent = lease.extent.memory.view(_Lent)
+        lent.lease = lease
+        return np.ndarray(dimensions, kind, lent, lease.extent.offset + offset)
 
     def free(self) -> None:
         """The same as `Allocator.free` of the allocator that the block came from."""
         self._allocator.free(self)
-
-    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if finalizing():  # the process gives everything back, and this module's names may be gone already
-            return
-        if self._cell:
-            self._allocator._give_back(self._cell.pop())  # pyright: ignore[reportPrivateUsage]
 
 
 class Allocator:
@@ -222,12 +241,9 @@ class Allocator:
             queue = self._queue
             if queue and queue[0].size == size <= self.cache_bytes:
                 # Freed just now and wanted again: the counts of what is in use do not change.
-                extent = queue.popleft()
-                if extent.references() <= _UNVIEWED:
-                    self._allocations += 1
-                    self._reused += 1
-                    return extent
-                queue.appendleft(extent)
+                self._allocations += 1
+                self._reused += 1
+                return queue.popleft()
             dropped = self._settle() if queue else None
             kept = self._free.get(size)
             if kept:
@@ -250,15 +266,17 @@ class Allocator:
         self._peak = max(self._peak, self._allocated)
 
     def free(self, block: Block) -> None:
-        """Take a block back.  `DeviceError` if it was freed before, or came from another allocator."""
+        """Take a block back, its memory once it has no views.
+
+        `DeviceError` if it was freed before, or came from another allocator.
+        """
         if block._allocator is not self:  # pyright: ignore[reportPrivateUsage]
             raise DeviceError(device="cpu", message=f"a block of {block.nbytes} bytes belongs to another allocator")
         try:
-            extent = block._cell.pop()  # pyright: ignore[reportPrivateUsage]
-        except IndexError:
+            del block._lease  # pyright: ignore[reportPrivateUsage]  # of two threads that free it, one finds it gone
+        except AttributeError:
             raise DeviceError(device="cpu", message=f"a block of {block.nbytes} bytes was freed twice") from None
         del block.address
-        self._give_back(extent)
 
     def _give_back(self, extent: _Extent) -> None:
         """Queue freed memory; where it is much, look at it now, unless a thread (this one?) is in the allocator."""
@@ -280,7 +298,7 @@ class Allocator:
             extent = self._queue.popleft()
             self._blocks -= 1
             self._allocated -= extent.size
-            if extent.references() > _UNVIEWED or extent.size > self.cache_bytes:
+            if extent.size > self.cache_bytes:
                 dropped.append(extent)
                 continue
             self._free.setdefault(extent.size, deque()).append(extent)

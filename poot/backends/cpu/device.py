@@ -135,10 +135,9 @@ class CpuDevice:
     def host_view(self, view: BufferView, nbytes: int) -> HostArray:
         if isinstance(view.buffer, HostMemory):
             memory = view.buffer.array.reshape(-1).view(np.uint8)
-        else:
-            assert isinstance(view.buffer, Block)
-            memory = view.buffer.view(np.uint8, (view.buffer.nbytes,))
-        return memory[view.offset : view.offset + nbytes]
+            return memory[view.offset : view.offset + nbytes]
+        assert isinstance(view.buffer, Block)
+        return view.buffer.view(np.uint8, nbytes, view.offset)
 
     def import_host(self, array: HostArray) -> HostMemory:
         return HostMemory(array, array.ctypes.data, array.nbytes)
