@@ -111,6 +111,8 @@ class Emitter:
         self.contract = contract
         #: Whether the target has min and max that propagate NaN, and conversions to bfloat, in single instructions.
         self.direct = False
+        #: The address space of stack slots.
+        self.stack = 0
         self.entry: list[str] = []
         self.lines: list[str] = []
         self.mask: str | None = None
@@ -165,8 +167,15 @@ class Emitter:
         """A stack slot that lives as long as the function."""
         self._count += 1
         cell = f"%c{self._count}"
-        self.entry.append(f"  {cell} = alloca {llvm_type}" + (f", align {align}" if align else ""))
+        aligned = f", align {align}" if align else ""
+        space = f", addrspace({self.stack})" if self.stack else ""
+        self.entry.append(f"  {cell} = alloca {llvm_type}{aligned}{space}")
         return cell
+
+    @property
+    def stack_pointer(self) -> str:
+        """The type of a pointer to a stack slot."""
+        return f"ptr addrspace({self.stack})" if self.stack else "ptr"
 
     @contextmanager
     def scope(self) -> Generator[None]:

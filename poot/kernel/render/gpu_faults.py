@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from poot.kernel.render.gpu_memory import Memory
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value
-from poot.kernel.render.ptx_memory import Memory
 
-#: Claims the record by compare-and-swap and fills it in; see FAULT_WORDS in ir.py for its layout.
-RECORD_FUNCTION = """\
+_RECORD_FUNCTION = """\
 define internal void @poot.fault(ptr addrspace(1) %record, i32 %launch, i32 %site, i32 %axis, i64 %index, i64 %end) #1 {
-  %claim = cmpxchg ptr addrspace(1) %record, i32 0, i32 1 syncscope("device") monotonic monotonic
+  %claim = cmpxchg ptr addrspace(1) %record, i32 0, i32 1 syncscope("SCOPE") monotonic monotonic
   %won = extractvalue { i32, i1 } %claim, 1
   br i1 %won, label %write, label %done
 write:
@@ -29,6 +28,11 @@ done:
   ret void
 }
 """
+
+
+def record_function(scope: str) -> str:
+    """Claims the record by compare-and-swap in a scope, and fills it in; see FAULT_WORDS in ir.py for its layout."""
+    return _RECORD_FUNCTION.replace("SCOPE", scope)
 
 
 class Faults:

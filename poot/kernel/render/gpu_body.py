@@ -33,12 +33,12 @@ from poot.kernel.ir import (
     While,
     site_numbers,
 )
+from poot.kernel.render.gpu_collectives import Collectives
+from poot.kernel.render.gpu_faults import Faults
+from poot.kernel.render.gpu_memory import Memory, address, atomic, load, store
 from poot.kernel.render.llvm_casts import cast
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, constant, zero
 from poot.kernel.render.llvm_ops import apply
-from poot.kernel.render.ptx_collectives import Collectives
-from poot.kernel.render.ptx_faults import Faults
-from poot.kernel.render.ptx_memory import Memory, address, atomic, load, store
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ class Body:
         self,
         e: Emitter,
         kernel: Kernel,
+        collectives: Collectives,
         arrays: Mapping[str, Memory],
         numbers: Mapping[tuple[str, int], Value],
         scalars: Mapping[str, Value],
@@ -75,7 +76,7 @@ class Body:
         self.numbers = numbers
         self.locals: dict[str, Value | Cell] = dict(scalars)
         self.faults = Faults(e, numbers["fault", 0].text, numbers["launch", 0].text, site_numbers(kernel))
-        self.collectives = Collectives(e, kernel)
+        self.collectives = collectives
         self._assigned = assigned
         self._end = end
         self._loops: list[_Loop] = []
@@ -163,7 +164,7 @@ class Body:
         self._write(cell, self.expr(stmt.value))
 
     def _write(self, cell: Cell, value: Value) -> None:
-        self.e.do(f"store {REGISTER[cell.dtype]} {value.text}, ptr {cell.pointer}")
+        self.e.do(f"store {REGISTER[cell.dtype]} {value.text}, {self.e.stack_pointer} {cell.pointer}")
 
     def _assert(self, stmt: Assert) -> None:
         condition = self.expr(stmt.condition)
@@ -299,7 +300,8 @@ class Body:
         local = self.locals[expr.name]
         if isinstance(local, Value):
             return local
-        return Value(self.e.emit(f"load {REGISTER[local.dtype]}, ptr {local.pointer}"), local.dtype)
+        t = REGISTER[local.dtype]
+        return Value(self.e.emit(f"load {t}, {self.e.stack_pointer} {local.pointer}"), local.dtype)
 
     def _index(self, expr: Index) -> Value:
         if expr.kind == "extent":

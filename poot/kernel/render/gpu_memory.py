@@ -17,8 +17,9 @@ _FLOAT = {"add": "fadd", "exchange": "xchg"}
 class Memory:
     """An array as the code sees it.
 
-    `base` is a pointer of the address space `space` (1 global, 3 shared, 0 private), `strides` are elements, operands
-    where they are only known at launch; `narrow` says that every offset fits 32 bits.
+    `base` is a pointer of the address space `space` (1 global, 3 shared, else private), `strides` are elements,
+    operands where they are only known at launch; `narrow` says that every offset fits 32 bits; `scope` is how far an
+    atomic change of an element reaches.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Memory:
     index_dtype: DType
     space: int
     narrow: bool
+    scope: str
 
     @property
     def pointer(self) -> str:
@@ -86,7 +88,7 @@ def store(e: Emitter, array: Memory, pointer: str, value: Value) -> None:
 def atomic(e: Emitter, node: Atomic, array: Memory, pointer: str, value: Value, expected: Value | None) -> Value:
     """A relaxed read-modify-write; the old value."""
     dtype, t = array.dtype, REGISTER[array.dtype]
-    scope = f'syncscope("{"block" if array.space == 3 else "device"}")'
+    scope = f'syncscope("{array.scope}")'
     if expected is not None:
         pair = e.emit(
             f"cmpxchg {array.pointer} {pointer}, {t} {expected.text}, {t} {value.text} {scope} monotonic monotonic"
