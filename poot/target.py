@@ -18,7 +18,7 @@ from typing_extensions import override
 from poot.dtypes import ALL, BY_NAME, DType, bf16, f16, f64, i8, i16, i64, u8, u16, u64
 from poot.errors import SerialisationError, TargetError
 
-Language = Literal["interpret", "native", "wgsl", "opencl", "ptx", "triton"]
+Language = Literal["interpret", "native", "wgsl", "opencl", "ptx", "triton", "amdgcn"]
 
 _VERSION = 1
 
@@ -162,7 +162,7 @@ def _hip(arch: str) -> Target:
         raise TargetError(name=f"hip:{arch}", message="known architectures are " + ", ".join(known))
     limits = {"workgroup_invocations": 1024, "workgroup_storage": 65536, "buffers": 512, "grid": 2**31 - 1}
     features = frozenset({"f64", "i64", "f16", "bf16", "subgroups", "subnormals"})
-    return Target("hip", arch, ("triton",), features=features, limits=_sorted(limits))
+    return Target("hip", arch, ("triton", "amdgcn"), features=features, limits=_sorted(limits))
 
 
 def _sorted(limits: Mapping[str, int]) -> tuple[tuple[str, int], ...]:

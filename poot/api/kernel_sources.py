@@ -22,6 +22,7 @@ BACKENDS: dict[Language, str] = {
     "opencl": "opencl",
     "ptx": "cuda",
     "triton": "cuda",
+    "amdgcn": "hip",
 }
 
 
@@ -42,7 +43,8 @@ _RENDERERS: dict[Language, Callable[[Kernel, Target], str]] = {
 def source(kernel: Kernel, language: Language, target: Target) -> str:
     """A kernel in one language; Unsupported where the target does not take it, or the language cannot say it.
 
-    PTX is what LLVM makes of the kernel; every other language is text before any compiler has seen it.
+    PTX is what LLVM makes of the kernel, AMDGCN the assembly of its code object (which needs Triton installed); every
+    other language is text before any compiler has seen it.
     """
     if language not in target.languages:
         raise Unsupported(
@@ -51,6 +53,6 @@ def source(kernel: Kernel, language: Language, target: Target) -> str:
             message="it takes " + ", ".join(map(repr, target.languages)),
             remedy="name a target of that language.",
         )
-    if language == "ptx":
-        return compile_kernel(kernel, replace(target, languages=("ptx",))).source
+    if language in ("ptx", "amdgcn"):
+        return compile_kernel(kernel, replace(target, languages=(language,))).source
     return _RENDERERS[language](prepare(kernel, target), target)

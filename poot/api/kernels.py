@@ -254,7 +254,7 @@ class Kernel:
         workgroup: Size | None = None,
         **options: Any,
     ) -> str:
-        """The kernel in "triton", "ptx", "wgsl", "opencl", "native" or "interpret"; no hardware is needed."""
+        """The kernel in "triton", "ptx", "amdgcn", "wgsl", "opencl", "native" or "interpret"; no hardware is needed."""
         if language not in BACKENDS:
             expected = "one of " + ", ".join(map(repr, BACKENDS))
             raise ArgumentError(what="language", actual=language, expected=expected)

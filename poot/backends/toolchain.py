@@ -63,6 +63,7 @@ _MODULES: dict[str, str] = {
     "wgsl": "poot.backends.wgpu.language",
     "ptx": "poot.backends.cuda.language",
     "triton": "poot.backends.cuda.language",
+    "amdgcn": "poot.backends.hip.language",
 }
 
 

@@ -23,6 +23,7 @@ _RENDERERS: dict[Language, Callable[[Kernel, Program], str]] = {
     "interpret": lambda kernel, program: dump(kernel),
     "native": lambda kernel, program: _renderer("llvm_lanes").render(kernel, contract=program.contract).text,
     "ptx": lambda kernel, program: _renderer("ptx").render(kernel, contract=program.contract).text,
+    "amdgcn": lambda kernel, program: _renderer("amdgcn").render(kernel, contract=program.contract).text,
     "triton": lambda kernel, program: _renderer("triton").render(kernel, target=str(program.target)).text,
     "wgsl": lambda kernel, program: _renderer("wgsl").render(kernel, program.target, contract=program.contract).text,
     "opencl": lambda kernel, program: (
@@ -34,9 +35,9 @@ _RENDERERS: dict[Language, Callable[[Kernel, Program], str]] = {
 def source(program: Program, language: Language) -> str:
     """Every kernel of a program in one language, one after the other.
 
-    "native" and "ptx" are the LLVM IR that becomes machine code and PTX, "interpret" is the prepared kernel IR, the
-    others are what the device's compiler gets.  Unsupported for a language that the program's target does not take, or
-    that cannot say one of the kernels.
+    "native", "ptx" and "amdgcn" are the LLVM IR that becomes machine code and PTX, "interpret" is the prepared kernel
+    IR, the others are what the device's compiler gets.  Unsupported for a language that the program's target does not
+    take, or that cannot say one of the kernels.
     """
     if language not in program.target.languages or language not in _RENDERERS:
         raise Unsupported(

@@ -1,12 +1,13 @@
 """Kernels for AMD's GPUs, compiled through Triton's HIP target to code objects for gfx942; nothing here runs them.
 
-One graph for every schedule that the planner has, and every kernel of the library but those with shared arrays, which
-Triton does not have.
+One graph for every schedule that the planner has, and every kernel of the library: in Triton's language where that can
+say them, else (shared arrays, barriers) as LLVM IR that enters Triton's HIP target behind its language.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,10 +20,12 @@ from poot.backends.device import backend_names
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.errors import TargetError, Unsupported
 from poot.kernel import library as kernels
-from poot.kernel.ir import Alloc, walk
+from poot.kernel.check_target import shared_bytes
+from poot.kernel.ir import Alloc, Collective, walk
+from tests import code_objects
 
 HIP = poot.Target.parse("hip:gfx942")
-AMDGPU = 224  # EM_AMDGPU, the machine in the header of an ELF file
+AMDGCN = replace(HIP, languages=("amdgcn",))
 
 SCHEDULES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a thread an element": (lambda x, y: ops.tanh(x) * y, (f32[1000], f32[1000])),
@@ -35,6 +38,7 @@ SCHEDULES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a contraction with panels and an epilogue": (lambda x, y: ops.nn.gelu(x @ y), (bf16[512, 512], bf16[512, 512])),
     "a matrix and a vector": (lambda x, y: x @ y, (f32[1, 4096], f32[4096, 512])),
     "attention": (lambda q, k, v: ops.nn.attention(q, k, v), (f16[1, 4, 128, 64],) * 3),
+    "attention over many keys": (lambda q, k, v: ops.nn.attention(q, k, v), (f32[8, 8, 1024, 16],) * 3),
     "convolution": (lambda x, w: ops.nn.conv2d(x, w), (f32[1, 3, 16, 16], f32[4, 3, 3, 3])),
     "gather": (lambda x, i: x[i], (f32[100], i32[7])),
     "scatter": (lambda x, i: x.at[i].add(1.0), (f32[100], i32[7])),
@@ -65,16 +69,50 @@ LIBRARY: dict[str, dict[str, Any]] = {
     "accelerations": {},
 }
 SHARED = ("transpose", "matmul", "histogram", "accelerations")
-"""Kernels with shared arrays."""
+"""Kernels with shared arrays, which Triton's language does not have."""
 
 
 def check(compiled: CompiledKernel) -> None:
-    assert compiled.language == "triton"
+    """A loader finds the kernel, with an argument for every slot, and what it uses is what was said of it."""
     code = compiled.artifact
     assert isinstance(code, CudaCode)
-    assert code.image[:4] == b"\x7fELF" and int.from_bytes(code.image[18:20], "little") == AMDGPU
-    assert code.threads % 64 == 0
     assert ".amdgcn_target" in code.text and "gfx942" in code.text
+    loaded = code_objects.read(code.image)
+    assert loaded.arch == "gfx942"
+    kernel, descriptor = loaded.kernel(compiled.entry), loaded.descriptors[compiled.entry]
+    assert kernel[".symbol"] == f"{compiled.entry}.kd"
+    assert descriptor.code == loaded.symbols[compiled.entry]
+    assert kernel[".wavefront_size"] == 64 and kernel[".max_flat_workgroup_size"] == code.threads
+    given = code_objects.arguments(kernel)
+    assert len(given) == len(compiled.slots) + code.hidden
+    assert kernel[".kernarg_segment_size"] == descriptor.arguments >= sum(size for _, size, _ in given)
+    used = dict(compiled.resources)
+    assert (used["vgprs"], used["sgprs"]) == (kernel[".vgpr_count"], kernel[".sgpr_count"])
+    assert used["spills"] == kernel[".vgpr_spill_count"] + kernel[".sgpr_spill_count"]
+    assert used["stack"] == kernel[".private_segment_fixed_size"] == descriptor.stack
+    assert used["shared"] == descriptor.shared + code.shared
+    if compiled.language == "amdgcn":
+        check_amdgcn(compiled, code, kernel)
+
+
+def check_amdgcn(compiled: CompiledKernel, code: CudaCode, kernel: dict[str, Any]) -> None:
+    """Arguments lie one after the other as their dtypes are aligned, a block is as large as the work-group, and shared
+    memory is the kernel's own and a word of 8 bytes a wave for collectives.
+    """
+    end = 0
+    for slot, (offset, size, kind) in zip(compiled.slots, code_objects.arguments(kernel), strict=True):
+        pointer = slot.kind in ("buffer", "fault")
+        assert size == (8 if pointer else slot.dtype.itemsize)
+        assert kind == ("global_buffer" if pointer else "by_value")
+        assert offset == -(-end // size) * size
+        end = offset + size
+    threads = compiled.kernel.group_invocations
+    assert code.threads == threads and kernel[".reqd_workgroup_size"] == [threads, 1, 1]
+    nodes = walk(compiled.kernel.body)
+    waves = -(-threads // 64)
+    words = 8 * waves if waves > 1 and any(isinstance(node, Collective) for node in nodes) else 0
+    arrays = tuple(node for node in nodes if isinstance(node, Alloc) and node.space == "shared")
+    assert kernel[".group_segment_fixed_size"] == words + shared_bytes(replace(compiled.kernel, body=arrays))
 
 
 def schedule(name: str) -> None:
@@ -83,6 +121,7 @@ def schedule(name: str) -> None:
     assert program.kernels
     for kernel in program.kernels:
         check(compile_kernel(kernel, HIP, contract=program.contract))
+        check(compile_kernel(kernel, AMDGCN, contract=program.contract))
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -98,21 +137,29 @@ def test_every_schedule_compiles(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LIBRARY if name not in SHARED])
-def test_every_library_kernel_compiles(name: str) -> None:
-    check(getattr(library, name).compile(HIP, **LIBRARY[name]))
+def test_the_library_compiles_in_tritons_language(name: str) -> None:
+    compiled = getattr(library, name).compile(HIP, **LIBRARY[name])
+    assert compiled.language == "triton"
+    check(compiled)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_tritons_language_cannot_say_is_amdgcn(name: str) -> None:
+    kernel = getattr(library, name)
+    with pytest.raises(Unsupported, match="Triton has none"):
+        kernel.compile(replace(HIP, languages=("triton",)), **LIBRARY[name])
+    compiled = kernel.compile(HIP, **LIBRARY[name])
+    assert compiled.language == "amdgcn"
+    check(compiled)
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_every_library_kernel_is_amdgcn_too(name: str) -> None:
+    check(getattr(library, name).compile(AMDGCN, **LIBRARY[name]))
 
 
 def test_the_library_is_all_here() -> None:
     assert set(LIBRARY) == set(kernels.__all__)
-
-
-@pytest.mark.parametrize("name", SHARED)
-def test_shared_arrays_are_refused(name: str) -> None:
-    kernel = getattr(library, name)
-    body = kernel.specialise(HIP, **LIBRARY[name]).kernel.body
-    assert any(isinstance(node, Alloc) and node.space == "shared" for node in walk(body))
-    with pytest.raises(Unsupported, match="Triton has none"):
-        kernel.compile(HIP, **LIBRARY[name])
 
 
 def test_there_is_no_such_device() -> None:

@@ -193,6 +193,7 @@ def test_accesses_that_cannot_be_proven_are_checked() -> None:
         ("opencl", "opencl", "__kernel"),
         ("cuda:sm_90", "ptx", "target triple"),
         ("cuda:sm_90", "triton", "@triton.jit"),
+        ("hip:gfx942", "amdgcn", "amdgpu_kernel"),
     ],
 )
 def test_sources_of_every_language(target: str, language: Any, text: str) -> None:

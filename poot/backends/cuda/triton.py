@@ -18,12 +18,13 @@ from typing import Any
 
 from poot.backends.cuda.code import CudaCode
 from poot.backends.cuda.nvptx import ptxas
+from poot.backends.hip.metadata import usage
 from poot.errors import CompileError, Unsupported
 from poot.kernel.render.triton import TritonSource
 
 _numbers = itertools.count()
 #: Triton's code generator keeps state of its own; one compile at a time.
-_lock = threading.Lock()
+triton_lock = threading.Lock()
 _REGISTERS = re.compile(r"REG:(\d+).*?STACK:(\d+).*?SHARED:(\d+).*?LOCAL:(\d+)", re.DOTALL)
 
 
@@ -47,17 +48,23 @@ def is_amd(arch: str) -> bool:
     return arch.startswith("gfx")
 
 
-def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str) -> CudaCode:
-    """The cubin (or hsaco) of a rendered kernel; CompileError with Triton's message where it does not compile."""
-    target = f"hip:{arch}" if is_amd(arch) else f"cuda:{arch}"
+def require_triton(*, what: str, target: str) -> None:
+    """Raise Unsupported where Triton is not installed."""
     if version() is None:
+        instead = "" if target.startswith("hip") else ', or use language="ptx"'
         raise Unsupported(
             what=what,
             target=target,
             message="triton is not installed",
-            remedy='run `pip install triton`, or use language="ptx".',
+            remedy=f"run `pip install triton`{instead}.",
         )
-    with _lock:
+
+
+def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str) -> CudaCode:
+    """The cubin (or hsaco) of a rendered kernel; CompileError with Triton's message where it does not compile."""
+    target = f"hip:{arch}" if is_amd(arch) else f"cuda:{arch}"
+    require_triton(what=what, target=target)
+    with triton_lock:
         try:
             compiled = _compile(source, arch, contract)
         except Exception as error:  # Triton's errors share no base class
@@ -67,7 +74,9 @@ def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str
             raise CompileError(what=what, target=target, message=message) from error
     metadata = compiled.metadata
     image = compiled.asm["hsaco" if is_amd(arch) else "cubin"]
-    found = () if is_amd(arch) else _usage(image)
+    text = compiled.asm["amdgcn" if is_amd(arch) else "ptx"]
+    # Triton's shared memory is dynamic: only its own metadata knows how much there is.
+    found = tuple(row for row in usage(text) if row[0] != "shared") if is_amd(arch) else _usage(image)
     return CudaCode(
         image=image,
         entry=metadata.name,
@@ -77,7 +86,7 @@ def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str
         scratch=getattr(metadata, "global_scratch_size", 0) or 0,
         scratch_align=getattr(metadata, "global_scratch_align", 1) or 1,
         resources=(*found, ("shared", metadata.shared), ("warps", metadata.num_warps)),
-        text=compiled.asm["amdgcn" if is_amd(arch) else "ptx"],
+        text=text,
     )
 
 

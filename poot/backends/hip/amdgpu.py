@@ -1,0 +1,79 @@
+# pyright: basic
+"""LLVM IR text to a code object for AMD's GPUs, by the last stages of Triton's HIP target: from LLVM IR to an hsaco.
+
+LLVM optimises the text first, under the same lock as for the host's own code; Triton has that of its other compiles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from poot.backends.cpu.jit import llvm_lock, run_passes
+from poot.backends.cuda.triton import require_triton, triton_lock
+from poot.errors import CompileError
+
+_TRIPLE = "amdgcn-amd-amdhsa"
+_DECLARED = re.compile(r"^declare [^@]*@([\w.]+)\(", re.MULTILINE)
+_OURS = re.compile(
+    r"llvm\.(amdgcn\.(workitem\.id\.x|workgroup\.id\.[xyz]|implicitarg\.ptr|s\.barrier|ballot\.i64|ds\.bpermute)$"
+    r"|(abs|smax|smin|umax|umin|ctpop|ctlz|fabs|sqrt|floor|ceil|trunc|roundeven|minimum|maximum)\.[if]\d+$)"
+)
+
+
+@functools.cache
+def _machine(arch: str) -> llvm.TargetMachine:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(_TRIPLE).create_target_machine(cpu=arch, opt=3, reloc="default", codemodel="default")
+
+
+def compile_amdgpu(ir_text: str, arch: str, *, what: str = "LLVM IR") -> tuple[str, bytes]:
+    """Assembly and code object of a module with one kernel, for "gfx942" and the like.
+
+    CompileError with the compiler's message where it does not compile, Unsupported without Triton.
+    """
+    require_triton(what=what, target=f"hip:{arch}")
+    for name in _DECLARED.findall(ir_text):
+        if not _OURS.match(name):  # what the target does not have would end the process, or be linked as if it were 0
+            raise CompileError(what=what, target=f"hip:{arch}", message=f"it declares {name}, which AMDGCN may not use")
+    optimised = _optimised(ir_text, arch, what)
+    with triton_lock:
+        try:
+            return _through_triton(optimised, arch)
+        except Exception as error:  # Triton's errors share no base class
+            raise CompileError(what=what, target=f"hip:{arch}", message=str(error)) from error
+
+
+def _optimised(ir_text: str, arch: str, what: str) -> str:
+    with llvm_lock():
+        try:
+            machine = _machine(arch)
+            with (
+                contextlib.closing(llvm.create_context()) as context,
+                contextlib.closing(llvm.parse_assembly(ir_text, context)) as module,
+            ):
+                module.data_layout = str(machine.target_data)
+                module.verify()
+                run_passes(machine, module, 3)
+                return str(module)
+        except RuntimeError as error:
+            raise CompileError(what=what, target=f"hip:{arch}", message=str(error).strip()) from None
+
+
+def _through_triton(ir_text: str, arch: str) -> tuple[str, bytes]:
+    from triton.backends.compiler import GPUTarget, Language
+    from triton.compiler.compiler import make_backend
+
+    backend = make_backend(GPUTarget("hip", arch, 64))
+    # Operations that may be fused say so themselves.
+    options = backend.parse_options({"enable_fp_fusion": False})
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, Language.TRITON)
+    metadata: dict[str, Any] = {}
+    text = stages["amdgcn"](ir_text, metadata)
+    return text, stages["hsaco"](text, metadata)
