@@ -113,7 +113,13 @@ class Target:
 def _cpu(arch: str) -> Target:
     machine = arch or platform.machine().lower().replace("amd64", "x86_64")
     limits = {"workgroup_invocations": 1024, "workgroup_storage": 1 << 20, "buffers": 64, "grid": 2**31 - 1}
-    return Target("cpu", machine, ("native",), features=frozenset({"f64", "i64", "subnormals"}), limits=_sorted(limits))
+    return Target(
+        "cpu",
+        machine,
+        ("native",),
+        features=frozenset({"f64", "i64", "subnormals", "correct_division"}),
+        limits=_sorted(limits),
+    )
 
 
 def _interpret(arch: str) -> Target:
@@ -121,7 +127,11 @@ def _interpret(arch: str) -> Target:
         raise TargetError(name=f"interpret:{arch}", message="the interpreter has no architectures")
     limits = {"workgroup_invocations": 4096, "workgroup_storage": 1 << 20, "buffers": 64, "grid": 2**31 - 1}
     return Target(
-        "interpret", "", ("interpret",), features=frozenset({"f64", "i64", "subnormals"}), limits=_sorted(limits)
+        "interpret",
+        "",
+        ("interpret",),
+        features=frozenset({"f64", "i64", "subnormals", "correct_division"}),
+        limits=_sorted(limits),
     )
 
 
@@ -150,7 +160,7 @@ def _cuda(arch: str) -> Target:
     if arch not in known:
         raise TargetError(name=f"cuda:{arch}", message="known architectures are " + ", ".join(known))
     limits = {"workgroup_invocations": 1024, "workgroup_storage": known[arch], "buffers": 512, "grid": 2**31 - 1}
-    features = frozenset({"f64", "i64", "f16", "bf16", "subgroups", "subnormals"})
+    features = frozenset({"f64", "i64", "f16", "bf16", "subgroups", "subnormals", "correct_division"})
     return Target("cuda", arch, ("triton", "ptx"), features=features, limits=_sorted(limits))
 
 
@@ -161,7 +171,7 @@ def _hip(arch: str) -> Target:
     if arch not in known:
         raise TargetError(name=f"hip:{arch}", message="known architectures are " + ", ".join(known))
     limits = {"workgroup_invocations": 1024, "workgroup_storage": 65536, "buffers": 512, "grid": 2**31 - 1}
-    features = frozenset({"f64", "i64", "f16", "bf16", "subgroups", "subnormals"})
+    features = frozenset({"f64", "i64", "f16", "bf16", "subgroups", "subnormals", "correct_division"})
     return Target("hip", arch, ("triton", "amdgcn"), features=features, limits=_sorted(limits))
 
 

@@ -118,15 +118,22 @@ def interpret(
     return record
 
 
-def assert_same(actual: Array, expected: Array, what: str) -> None:
-    """Equal bit for bit, but for the bits of a NaN."""
+def same(actual: Array, expected: Array) -> Array:
+    """Which elements, in one row, are equal bit for bit, but for the bits of a NaN."""
     unsigned = f"u{actual.dtype.itemsize}"
     a, b = np.ascontiguousarray(actual), np.ascontiguousarray(expected)
     equal = a.reshape(-1).view(unsigned) == b.reshape(-1).view(unsigned)
     if actual.dtype.kind == "f" or actual.dtype == bf16.dtype:
         equal |= (np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))).reshape(-1)
-    at = np.flatnonzero(~equal)
-    assert not at.size, f"{what}: at {at[:5]}: {a.reshape(-1)[at[:5]]}, expected {b.reshape(-1)[at[:5]]}"
+    return equal
+
+
+def assert_same(actual: Array, expected: Array | Sequence[Array], what: str) -> None:
+    """Every element equal bit for bit, but for the bits of a NaN, to the expected one, or to one of several."""
+    several = [expected] if isinstance(expected, np.ndarray) else expected
+    at = np.flatnonzero(~np.any([same(actual, each) for each in several], axis=0))
+    a, b = actual.reshape(-1), several[0].reshape(-1)
+    assert not at.size, f"{what}: at {at[:5]}: {a[at[:5]]}, expected {b[at[:5]]}"
 
 
 def agree(

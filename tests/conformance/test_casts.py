@@ -8,6 +8,7 @@ through f32): there floats saturate, NaN is 0, and the one rounding is worked ou
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import poot
 from poot import ops
 from poot.dtypes import ALL, NUMBERS, DType, bf16, bool_, f16, f32, f64, i64
+from tests.closeness import outcomes
 from tests.exact_floats import FORMATS, round_fraction
 
 pytestmark = pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
@@ -138,10 +140,12 @@ def patterns(x: Any, dtype: DType) -> Any:
     return np.where(nan, 0, np.ascontiguousarray(x).view(f"u{dtype.itemsize}")), nan
 
 
-def check(actual: Any, wanted: Any, x: Any, target: DType) -> None:
+def check(actual: Any, wanted: Any, x: Any, target: DType, *others: Any) -> None:
+    """Whether each value is the one wanted; `others` are what it may be instead."""
     assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape)
-    mine, theirs = patterns(actual, target), patterns(wanted, target)
-    wrong = np.any(np.atleast_2d(np.asarray(mine) != np.asarray(theirs)), axis=0)
+    mine = np.asarray(patterns(actual, target))
+    differs = [np.atleast_2d(mine != np.asarray(patterns(each, target))).any(axis=0) for each in (wanted, *others)]
+    wrong = np.all(differs, axis=0)
     first = int(np.argmax(wrong))
     assert not wrong.any(), f"{wrong.sum()} of {x.size}: {x[first]!r} gives {actual[first]!r}, not {wanted[first]!r}"
 
@@ -162,9 +166,10 @@ def test_the_oracle(source: DType) -> None:
 
 @pytest.mark.parametrize("source", ALL, ids=str)
 def test_devices(source: DType, device_name: str) -> None:
-    x = values(source)
-    for target, actual in zip(ALL, poot.trace(everything, device=device_name)(x), strict=True):
-        check(np.asarray(actual), expected(x, source, target), x, target)
+    x, device = values(source), poot.device(device_name)
+    for target, actual in zip(ALL, poot.trace(everything, device=device)(x), strict=True):
+        wanted, *others = outcomes(device.target, partial(expected, source=source, target=target), x)
+        check(np.asarray(actual), wanted, x, target, *others)
 
 
 def test_the_expected_values_are_the_libraries_where_those_round_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from poot.dtypes import ALL, INTEGERS, DType, bf16, bool_, f16
 from poot.kernel import ops
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Expr, Var
+from tests.closeness import outcomes
 from tests.device_runs import assert_same, launch, supported
 from tests.unit.test_render_native_ops import converted, rows, specials
 
@@ -55,6 +57,7 @@ class Sheet:
 def test_native_rows(device_name: str, dtype: DType) -> None:
     if not supported(device_name, dtype):
         return
+    target = open_device(device_name).target
     pairs = np.array(list(itertools.product(specials(dtype), repeat=2)), dtype.dtype)
     a, b = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
     c = np.arange(len(a)) % 3 == 0
@@ -70,7 +73,7 @@ def test_native_rows(device_name: str, dtype: DType) -> None:
             for op in batch:
                 args = [c, a, b] if op.name == "select" else [a, b][: op.arity]
                 assert op.evaluate is not None
-                assert_same(columns[f"out_{op.name}"], np.asarray(op.evaluate(*args)), f"{op.name} on {dtype}")
+                assert_same(columns[f"out_{op.name}"], outcomes(target, op.evaluate, *args), f"{op.name} on {dtype}")
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
@@ -114,7 +117,7 @@ def cast_values(source: DType) -> np.ndarray:
 
 @pytest.mark.parametrize("source", ALL, ids=str)
 def test_casts(device_name: str, source: DType) -> None:
-    values = cast_values(source)
+    values, device = cast_values(source), open_device(device_name)
     targets = [to for to in ALL if to is not source and supported(device_name, source, to)]
     for batch in batches(device_name, targets):
         sheet = Sheet(a=values)
@@ -122,7 +125,8 @@ def test_casts(device_name: str, source: DType) -> None:
             sheet.column(f"out_{to}", sheet.k.cast(sheet.vars["a"], to))
         columns = sheet.run(device_name)
         for to in batch:
-            assert_same(columns[f"out_{to}"], converted(values, source, to), f"{source} to {to}")
+            expected = outcomes(device.target, partial(converted, source=source, to=to), values)
+            assert_same(columns[f"out_{to}"], expected, f"{source} to {to}")
 
 
 @pytest.mark.parametrize("source", [d for d in ALL if d is not bool_], ids=str)

@@ -19,6 +19,7 @@ from poot.kernel.build import KernelBuilder
 from poot.kernel.interpret import bind, run
 from poot.kernel.ir import Expr, Kernel
 from poot.kernel.pipeline import prepare
+from poot.target import Target
 from poot.trace.builder import Builder
 from poot.trace.evaluate import evaluate
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, ParamValue
@@ -27,6 +28,7 @@ from poot.trace.primitives import Elementwise, Inline, Pull, PullContext, Reader
 from tests.closeness import PRODUCTS, modest, near
 from tests.primitive_cases import by_dtype, case_graph, sample
 
+INTERPRETER = Target.parse("interpret")
 GROUPS = {name: group for name, group in by_dtype() if group}
 LOWERED = {
     name: group
@@ -150,7 +152,7 @@ def test_lowering(name: str) -> None:
             found = run_kernel(graph, arrays)
         for number, (actual, oracle) in enumerate(zip(found, expected, strict=True)):
             assert (actual.dtype, actual.shape) == (oracle.dtype, oracle.shape)
-            assert np.all(near(graph, arrays, actual, oracle, number)), (case, arrays, actual, oracle)
+            assert np.all(near(graph, arrays, actual, oracle, number, INTERPRETER)), (case, arrays, actual, oracle)
 
 
 def test_a_gather_out_of_range_faults() -> None:

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, Launch
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.backends.wgpu.adapter import adapter, adapters, open_adapter, wgpu
+from poot.backends.wgpu.probe import float_features
 from poot.backends.wgpu.recording import BLOCK_WORDS, Dispatch, WgpuBuffer, WgpuKernel
 from poot.dtypes import DType, u8, u32
 from poot.errors import AllocationError, DeviceError, DeviceUnavailableError, PootError
@@ -70,7 +71,8 @@ class WgpuDevice:
 
     def __init__(self, name: str, ordinal: int) -> None:
         self.name = name
-        self._device, self.target = open_adapter(adapter(ordinal))
+        self._device, target = open_adapter(adapter(ordinal))
+        self.target = replace(target, features=target.features | float_features(self._device))
         self._queue = self._device.queue
         self._limits = dict(self.target.limits)
         self._largest = self._device.limits["max-buffer-size"]

@@ -205,16 +205,12 @@ fn f32_to_bf16(x: f32) -> u32 {
 }"""
 
 F64_TO_ODD = """
-// To f32 so that a second rounding is right: an inexact result is made odd, between its neighbours.
+// To f32 so that a second rounding is right: the bits past those that it holds are gathered in its last one.
 fn f64_to_odd(x: f64) -> f32 {
-    let near = f32(x);
-    let bits = bitcast<u32>(near);
-    let back = bitcast<u64>(f64(near)) & 0x7ffffffffffffffflu;
-    let size = bitcast<u64>(x) & 0x7ffffffffffffffflu;
-    if (back == size || size > 0x7ff0000000000000lu || (bits & 1u) == 1u) {
-        return near;
-    }
-    return bitcast<f32>(select(bits - 1u, bits + 1u, back < size));
+    let bits = bitcast<u64>(x);
+    let lost = u32(clamp(926 - i32((bits >> 52u) & 0x7fflu), 29, 45));
+    let mask = (1lu << lost) - 1lu;
+    return f32(bitcast<f64>((bits & ~mask) | select(0lu, mask + 1lu, (bits & mask) != 0lu)));
 }"""
 
 
