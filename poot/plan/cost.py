@@ -51,6 +51,7 @@ class Costs:
     `stream_keys`: the fewest queries and keys of attention that is streamed; `stream_lanes`: its queries a work-group,
     `stream_block`: its keys at a time, `stream_tile`: sums that one query keeps in registers.  `sums`: vectors of sums
     that a tile of another shape may have instead; 0: only that one.  `slabs`: whether a thread may keep sums in memory.
+    `dot_sums`: sums that a thread of a dot product along K keeps.
     """
 
     lanes: int
@@ -71,6 +72,7 @@ class Costs:
     stream_small: int = 0
     sums: int = 0
     slabs: bool = False
+    dot_sums: int = 1
 
     def vector(self, dtype: DType) -> int:
         """The most lanes of a contraction with sums of a dtype."""
@@ -82,7 +84,24 @@ class Costs:
 
 
 _CPU = Costs(
-    64, 64, 1 << 17, 4096, 512, 1 << 19, 8, 4, 64, 16, 128, 64, 64, 4, sums=20, slabs=True, stream_small=1 << 20
+    64,
+    64,
+    1 << 17,
+    4096,
+    512,
+    1 << 19,
+    8,
+    4,
+    64,
+    16,
+    128,
+    64,
+    64,
+    4,
+    sums=20,
+    slabs=True,
+    stream_small=1 << 20,
+    dot_sums=4,
 )
 _GPU = Costs(256, 256, 1 << 22, 4096, 512, 1 << 14, 512, 8, 64, 16, 128, 64, 32, 8, stream_queries=1 << 15)
 _BY_BACKEND = {"cpu": _CPU, "interpret": _CPU}

@@ -132,3 +132,19 @@ def test_slabs_with_a_batch() -> None:
     a, b = operands((), 1, 300, 520, "nn", np.float32)[:2]
     x, w = np.stack([a, 2 * a]), np.stack([b, b + 1])
     check("cpu", lambda x, w: (x @ w).mT, x, w)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16, np.int32], ids=str)
+@pytest.mark.parametrize(("rows", "k", "n"), [(None, 64, 8), (1, 1000, 4096), (2, 131, 6), (3, 777, 13), (4, 64, 1)])
+def test_dots_share_rows_between_columns(rows: int | None, k: int, n: int, dtype: Any, device_name: str) -> None:
+    """Columns that are a multiple of what a work-group takes, and others; either operand may be the one of few rows."""
+    rng = np.random.default_rng(k)
+    x = rng.integers(-2, 3, k if rows is None else (rows, k)).astype(dtype)
+    w = rng.integers(-2, 3, (n, k)).astype(dtype)
+    check(device_name, lambda x, w: (x @ w.mT, w @ x.mT if x.ndim == 2 else w @ x), x, w)
+
+
+def test_dots_with_a_batch(device_name: str) -> None:
+    rng = np.random.default_rng(1)
+    x, w = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((3, 2, 200), (3, 12, 200)))
+    check(device_name, lambda x, w: ops.nn.relu(x @ w.mT + 1), x, w)

@@ -584,3 +584,30 @@ def test_the_text_of_every_architecture_is_plain_where_it_must_be() -> None:
     assert "svc #0" in runtime_ir("aarch64", "futex")
     assert ctypes.sizeof(ctypes.c_void_p) == 8
     assert compile_object(runtime_ir("riscv64", "threads"))
+
+
+@pytest.mark.skipif(default_kind() != "futex", reason="threads have an affinity on Linux")
+def test_sleeping_workers_wake_beside_their_caller(code: LoadedObject) -> None:
+    """Not on the caller's CPU, and never where the caller may not run."""
+    mine = os.sched_getaffinity(0)
+    with Pool(2, kind="futex") as pool:
+
+        def wake() -> set[int]:
+            (worker,) = (thread for thread in threading.enumerate() if thread in pool._crew.threads)
+            for _ in range(3):
+                time.sleep(0.02)  # the worker sleeps by now
+                counts = np.zeros(64, np.int64)
+                run(pool, [count_launch(code, counts, 1)])
+                assert (counts == 1).all()
+            return os.sched_getaffinity(worker.native_id or 0)
+
+        run(pool, [count_launch(code, np.zeros(64, np.int64), 1)])
+        placed = wake()
+        assert placed < mine and len(placed) == len(mine) - 1 if len(mine) > 1 else placed == mine
+        try:
+            os.sched_setaffinity(0, {min(mine)})
+            assert wake()
+        finally:
+            os.sched_setaffinity(0, mine)
+        assert wake() <= mine
+    assert os.sched_getaffinity(0) == mine

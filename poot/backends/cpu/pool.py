@@ -29,6 +29,7 @@ from typing import Any, Final
 from poot.backends.cpu import runtime_ir as ir
 from poot.backends.cpu.jit import LoadedObject, compile_object, host, load_object
 from poot.backends.cpu.launches import LaunchList
+from poot.backends.cpu.runtime_place import PLACES
 from poot.errors import ArgumentError, DeviceError
 
 # How often an idle worker looks for work before it sleeps, at some 25 ns each.  Waking a sleeping worker costs the
@@ -104,6 +105,9 @@ class _Crew:
         self.words: int = (ctypes.addressof(self._memory) + 63) & ~63
         self._store(ir.POOL_SPIN, _CROWDED_TURNS if size > available_cpus() else _SPIN_TURNS)
         self._store(ir.POOL_SLICE, self.native.slice() if slice_ticks is None else slice_ticks)
+        ctypes.c_int32.from_address(self.words + ir.POOL_CPU).value = -1
+        if size - 1 <= PLACES and size <= available_cpus():
+            ctypes.c_int32.from_address(self.words + ir.POOL_PLACES).value = size - 1
         if kind == "threads":
             self._store(ir.POOL_YIELD, _yield_address())
             ctypes.c_int32.from_address(self.words + ir.POOL_SLEEPERS).value = size - 1

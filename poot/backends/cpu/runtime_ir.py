@@ -34,12 +34,13 @@ from enum import IntEnum
 from string import Template
 from typing import Final, Literal
 
+from poot.backends.cpu.runtime_place import PLACE
 from poot.backends.cpu.runtime_run import RUN
 from poot.backends.cpu.runtime_work import WORK
 
 Kind = Literal["futex", "threads"]
 
-POOL_BYTES: Final = 384
+POOL_BYTES: Final = 448
 POOL_GATE: Final = 0
 POOL_EPOCH: Final = 64
 POOL_SLEEPERS: Final = 68
@@ -56,6 +57,10 @@ POOL_GROUPS: Final = 272
 POOL_GRAIN: Final = 280
 POOL_CHUNKS: Final = 288
 POOL_NEXT: Final = 320
+POOL_CPU: Final = 384
+POOL_PLACES: Final = 388
+POOL_PLACED: Final = 392
+POOL_THREADS: Final = 396
 
 INLINE_FLAG: Final = 1
 QUICK_FLAG: Final = 2
@@ -93,7 +98,8 @@ def runtime_ir(arch: str, kind: Kind) -> str:
     architectures there is no clock either, and a run is never sliced.
     """
     if kind == "futex":
-        waiting = _FUTEX.substitute(_NAMES, syscall=_FUTEX_CALL[arch], yield_syscall=_YIELD_CALL[arch])
+        names = {**_NAMES, **_CALLS[arch]}
+        waiting = _FUTEX.substitute(names, syscall=_SYSTEM_CALL[arch]) + PLACE.substitute(names)
     else:
         waiting = _THREADS.substitute(_NAMES)
     ask = "true" if kind == "threads" else "false"
@@ -125,6 +131,10 @@ _NAMES: Final = {
     "grain": POOL_GRAIN,
     "chunks": POOL_CHUNKS,
     "next": POOL_NEXT,
+    "cpu": POOL_CPU,
+    "places": POOL_PLACES,
+    "placed": POOL_PLACED,
+    "threads": POOL_THREADS,
     "fanout": _FANOUT,
     "eager": _EAGER,
     "yield_mask": _TURNS_A_YIELD - 1,
@@ -212,30 +222,35 @@ out:
 
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
-_FUTEX_CALL: Final = {
+_SYSTEM_CALL: Final = {
     "x86_64": (
         'asm sideeffect "syscall", "={rax},{rax},{rdi},{rsi},{rdx},{r10},~{rcx},~{r11},~{memory}"'
-        "(i64 202, ptr %word, i64 %operation, i64 %value, i64 0)"
+        "(i64 %number, i64 %first, i64 %second, i64 %third, i64 0)"
     ),
     "aarch64": (
         'asm sideeffect "svc #0", "={x0},{x8},{x0},{x1},{x2},{x3},~{memory}"'
-        "(i64 98, ptr %word, i64 %operation, i64 %value, i64 0)"
+        "(i64 %number, i64 %first, i64 %second, i64 %third, i64 0)"
     ),
 }
-_YIELD_CALL: Final = {
-    "x86_64": 'asm sideeffect "syscall", "={rax},{rax},~{rcx},~{r11},~{memory}"(i64 24)',
-    "aarch64": 'asm sideeffect "svc #0", "={x0},{x8},~{memory}"(i64 124)',
+_CALLS: Final = {
+    "x86_64": {"futex": 202, "sched_yield": 24, "gettid": 186, "getcpu": 309, "setaffinity": 203, "getaffinity": 204},
+    "aarch64": {"futex": 98, "sched_yield": 124, "gettid": 178, "getcpu": 168, "setaffinity": 122, "getaffinity": 123},
 }
 
 # FUTEX_WAIT_PRIVATE is 128 and FUTEX_WAKE_PRIVATE 129.  Every wait sits in a loop that looks again, so that a signal, a
 # value that has changed and a wake meant for another are all harmless.
 _FUTEX: Final = Template("""
-define internal void @futex(ptr %word, i64 %operation, i64 %value) nounwind {
+define internal i64 @system(i64 %number, i64 %first, i64 %second, i64 %third) nounwind {
   %result = call i64 $syscall
+  ret i64 %result
+}
+define internal void @futex(ptr %word, i64 %operation, i64 %value) nounwind {
+  %address = ptrtoint ptr %word to i64
+  %result = call i64 @system(i64 $futex, i64 %address, i64 %operation, i64 %value)
   ret void
 }
 define internal void @give_way(ptr %pool) nounwind {
-  %result = call i64 $yield_syscall
+  %result = call i64 @system(i64 $sched_yield, i64 0, i64 0, i64 0)
   ret void
 }
 define internal void @wake_workers(ptr %pool, i64 %most) nounwind {
@@ -253,6 +268,7 @@ define internal i1 @sleep(ptr %pool, i32 %epoch) nounwind {
   ret i1 true
 }
 define internal void @begin_work(ptr %pool) alwaysinline nounwind {
+  call void @register(ptr %pool)
   ret void
 }
 define internal void @wait_gate(ptr %pool, i32 %seen) nounwind {
@@ -269,6 +285,9 @@ define internal void @wake_owner(ptr %pool) nounwind {
 # Idle workers go back to Python, counted in `sleepers` from then until they are back; the owner asks Python to call
 # them, and gives its time slice away while it waits for the last of them.
 _THREADS: Final = Template("""
+define internal void @place_workers(ptr %pool) alwaysinline nounwind {
+  ret void
+}
 define internal void @wake_workers(ptr %pool, i64 %most) nounwind {
   ret void
 }

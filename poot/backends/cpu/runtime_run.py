@@ -84,6 +84,7 @@ wake:
   %useful = sub i64 %others, 1
   %many = icmp sgt i64 %useful, $fanout
   %most = select i1 %many, i64 $fanout, i64 %useful
+  call void @place_workers(ptr %pool)
   call void @wake_workers(ptr %pool, i64 %most)
   br label %take
 take:
