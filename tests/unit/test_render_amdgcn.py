@@ -14,7 +14,7 @@ from poot.api import library
 from poot.backends.hip.amdgpu import compile_amdgpu
 from poot.backends.toolchain import compile_kernel
 from poot.dtypes import ALL, DType, bool_, f16, f32, f64, i8, i32, i64, u8
-from poot.errors import CompileError, KernelCheckError
+from poot.errors import CompileError, KernelCheckError, Unsupported
 from poot.kernel.build import KernelBuilder
 from poot.kernel.check import check
 from poot.kernel.ir import Collective, Kernel
@@ -101,6 +101,12 @@ def test_errors_carry_the_compilers_message() -> None:
         compile_amdgpu("nonsense", "gfx942", what="kernel k")
     with pytest.raises(CompileError, match="kernel k did not compile for hip:gfx942"):
         compile_amdgpu('target triple = "amdgcn-amd-amdhsa"\n', "gfx942", what="kernel k")
+
+
+def test_old_code_generators_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poot.backends.hip.amdgpu.version", lambda: "3.6.0")
+    with pytest.raises(Unsupported, match=r"it needs Triton 3\.7, and 3\.6\.0 is installed"):
+        compile_amdgpu(render(CASES["saxpy"].make()).text, "gfx942")
 
 
 def test_too_much_shared_memory_is_refused() -> None:
