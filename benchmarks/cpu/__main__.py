@@ -23,10 +23,11 @@ set_threads()
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: E402
 
 from benchmarks.cpu import call_rows, encoder_rows, memory_rows, product_rows  # noqa: E402
+from benchmarks.cpu.floors import floor  # noqa: E402
 from benchmarks.cpu.peers import PACKAGES  # noqa: E402
 from benchmarks.harness import RESULTS, conditions, write_table  # noqa: E402
 
-COLUMNS = ("NumPy", "JAX", "numba", "torch", "torch.compile", "onnxruntime", "reading as much")
+COLUMNS = ("NumPy", "JAX", "numba", "torch", "torch.compile", "onnxruntime", "floor")
 
 
 def _milliseconds(seconds: float) -> str:
@@ -96,6 +97,8 @@ def main() -> int:
         for row in chosen:
             progress.update(task, description=row.name)
             candidates = check(row, row.make())
+            if (least := floor(row)) is not None:
+                candidates["floor"] = least
             results.append(measure(row, candidates, options.repeats))
             progress.advance(task)
             del candidates
@@ -107,7 +110,8 @@ def main() -> int:
         return 0
     note = (
         f"Median of {options.repeats} samples, taken alternately; in brackets the time relative to poot's, so that "
-        f"more than 1 is slower than poot. Results were compared first. {conditions(THREADS, PACKAGES)}"
+        "more than 1 is slower than poot. Results were compared first. The floor is the row's bytes moved, or its "
+        f"multiplications and additions done, and nothing else. {conditions(THREADS, PACKAGES)}"
     )
     print(write_table("cpu", "poot on the CPU beside its peers", note, head, body))
     if not plot(results):

@@ -43,6 +43,7 @@ class Row:
         make: Gives the candidates by the library's name; "poot" is one. Each returns what np.asarray takes.
         tolerance: How far a candidate's result may be from poot's, relative to the largest magnitude in it.
         nbytes: Bytes that have to pass between memory and processor: each operand read once, each result written once.
+        streams: In how many arrays of like size those bytes come in, and in how many they go out.
         flops: Multiplications and additions that the definition asks for.
     """
 
@@ -51,6 +52,7 @@ class Row:
     make: Callable[[], dict[str, Run]]
     tolerance: float = 1e-4
     nbytes: int = 0
+    streams: tuple[int, int] = (1, 1)
     flops: int = 0
 
 
