@@ -25,7 +25,8 @@ The whole grammar stands on this page::
              | Collective(op, arg, dtype)                 over the work-group; only as the whole value of Let or Assign
 
 Meaning.  Integers wrap.  Floats are IEEE, rounded to nearest even after every `Op`; f16 and bf16 operations compute in
-f32 and round once.  `checked` accesses outside the extent of any axis yield 0 (a load), store nothing, and record a
+f32 and round once.  Where a program allows contraction, a product directly below a sum or difference (`contracted`) is
+not rounded by itself.  `checked` accesses outside the extent of any axis yield 0 (a load), store nothing, and record a
 fault; negative indices are outside.  Locals are function-scoped by unique name: a name is declared by exactly one Let,
 For, Alloc or Atomic result.  `threads` bounds the grid: lanes at or past it never run the body; None means that the
 launch names whole work-groups.  Every node may carry the user's source location; equality ignores it.
@@ -455,6 +456,17 @@ def walk(body: tuple[Stmt, ...]) -> list[Node]:
 
     statements(body)
     return found
+
+
+def contracted(expr: Op) -> int | None:
+    """Which operand of a sum or difference is a product that may be rounded together with it; None if neither is.
+
+    Only a product that stands directly below is: one that has a name is a value of its own, rounded once, so that it is
+    the same wherever it is read or computed again.
+    """
+    if expr.name not in ("add", "sub") or not expr.dtype.is_float:
+        return None
+    return next((n for n, arg in enumerate(expr.args) if isinstance(arg, Op) and arg.name == "mul"), None)
 
 
 def jumps(body: tuple[Stmt, ...]) -> bool:

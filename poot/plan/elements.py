@@ -20,10 +20,13 @@ from poot.trace.primitives import Elementwise, Pull, PullContext, Reader, lookup
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """The equations that a kernel computes itself: by the id of each output, and which of them change locals."""
+    """The equations that a kernel computes itself: by the id of each output, and by output ids which of them change
+    locals, and which are products that stand directly below the sum that reads them.
+    """
 
     producers: Mapping[int, Equation]
-    imperative: frozenset[int] = frozenset()  # output ids
+    imperative: frozenset[int] = frozenset()
+    products: frozenset[int] = frozenset()
 
 
 class Elements:
@@ -118,7 +121,8 @@ class Elements:
                 stack.pop()
                 continue
             equation = self.inside.producers[current.id]
-            above = [atom for atom in equation.inputs if isinstance(atom, Value) and self._map_rule(atom) is not None]
+            inputs = [each for atom in equation.inputs for each in self._below(atom)]
+            above = [atom for atom in inputs if isinstance(atom, Value) and self._map_rule(atom) is not None]
             waiting = [atom for atom in above if self.k.recall((atom.id, index if atom.shape else ())) is None]
             if waiting:
                 stack += reversed(waiting)
@@ -129,10 +133,23 @@ class Elements:
         assert made is not None
         return made
 
+    def _below(self, atom: Atom) -> tuple[Atom, ...]:
+        """What has to be there for an operand: its factors, where it is a product that gets no name."""
+        if isinstance(atom, Value) and atom.id in self.inside.products and self._map_rule(atom) is not None:
+            return self.inside.producers[atom.id].inputs
+        return (atom,)
+
+    def term(self, atom: Atom, index: Indices) -> Expr:
+        """The element of an operand of a sum: a product that nothing else reads stays an expression."""
+        factors = self._below(atom)
+        if factors == (atom,):
+            return self.read(atom, index)
+        return self.k.op("mul", *(self.read(factor, index) for factor in factors))
+
     def _apply(self, equation: Equation, index: Indices) -> Expr:
         rule = lookup(equation.primitive).lower
         assert isinstance(rule, Elementwise)
-        operands = tuple(self.read(atom, index) for atom in equation.inputs)
+        operands = tuple(self.term(atom, index) for atom in equation.inputs)
         before, self.k.transparent = self.k.transparent, equation.outputs[0].id not in self.inside.imperative
         result = rule.body(self.k, operands, equation.params, equation.outputs[0].dtype)
         self.k.transparent = before

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from poot.plan import cost
 from poot.plan.attention import Streams
+from poot.plan.contract import contract_products
 from poot.plan.elements import Probe
 from poot.plan.groups import Group, GroupKind
 from poot.plan.indexing import Indices, Space, axes_for, flatten, whole
@@ -57,6 +58,7 @@ def fuse(graph: Graph, target: Target, space: Space | None = None, *, streaming:
         sweep.place(number)
     sweep.line_up()
     merge_groups(sweep)
+    contract_products(graph, sweep.needed, sweep.groups)
     return Fusion(ordered(sweep.groups, sweep.aliases), sweep.aliases, sweep.homes, sweep.declined)
 
 

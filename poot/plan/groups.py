@@ -76,7 +76,7 @@ class Group:
     `operands` where each reduction or contraction reads its operands, by equation number, `reads` the values read from
     memory, `checked` those among them read with bounds checks.  `conditional` values are read only where control flow
     has made their index valid; `imperative` ones are made by rules that change locals; `pinned` are the places at which
-    a rule uses the index itself.
+    a rule uses the index itself.  `products` are the ids of products that are not rounded by themselves.
     """
 
     number: int
@@ -99,6 +99,7 @@ class Group:
     reductions: list[int] = field(default_factory=list[int])
     contraction: int = -1
     attention: Attention | None = None
+    products: frozenset[int] = frozenset()
 
     @property
     def bindings(self) -> int:

@@ -117,6 +117,8 @@ def _signature(group: Group) -> tuple[object, list[int]]:
         parts += [_numbered(value, numbers) for value in equation.outputs]
     parts.append("stores")
     parts += sorted(numbers[value.id] for value in group.outputs)
+    parts.append("contracts")
+    parts += sorted(numbers[identity] for identity in group.products)
     return tuple(parts), list(numbers)
 
 

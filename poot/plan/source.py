@@ -24,7 +24,9 @@ _RENDERERS: dict[Language, Callable[[Kernel, Program], str]] = {
     "native": lambda kernel, program: _renderer("llvm_lanes").render(kernel, contract=program.contract).text,
     "ptx": lambda kernel, program: _renderer("ptx").render(kernel, contract=program.contract).text,
     "amdgcn": lambda kernel, program: _renderer("amdgcn").render(kernel, contract=program.contract).text,
-    "triton": lambda kernel, program: _renderer("triton").render(kernel, target=str(program.target)).text,
+    "triton": lambda kernel, program: (
+        _renderer("triton").render(kernel, target=str(program.target), contract=program.contract).text
+    ),
     "wgsl": lambda kernel, program: _renderer("wgsl").render(kernel, program.target, contract=program.contract).text,
     "opencl": lambda kernel, program: (
         _renderer("opencl").render(kernel, program.target, contract=program.contract).text

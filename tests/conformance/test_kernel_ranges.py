@@ -126,5 +126,5 @@ def test_they_compile_for_nvidia_gpus(made: Kernel) -> None:
     image, _ = nvptx.assemble(nvptx.compile_ptx(ptx.render(kernel).text, "sm_90"), "sm_90")
     assert image[:4] == b"\x7fELF"
     if made is not in_turns:  # Triton has no shared arrays
-        code = compile_triton(triton.render(kernel), "sm_90", contract=False, what=made.name)
+        code = compile_triton(triton.render(kernel), "sm_90", what=made.name)
         assert code.image[:4] == b"\x7fELF"

@@ -266,8 +266,19 @@ def test_contraction_is_allowed_only_on_request() -> None:
     Compiled(kernel, contract=True)(values, fused)
     np.testing.assert_array_equal(strict, values * values - np.float32(1))
     exact = (values.astype(np.float64) ** 2 - 1).astype(np.float32)
-    assert "contract" not in render(kernel).text
+    assert "fmuladd" not in render(kernel).text and "contract" not in render(kernel, contract=True).text
     assert np.array_equal(fused, exact) or np.array_equal(fused, strict)  # a CPU without fused operations
+
+
+def test_a_product_with_a_name_is_rounded() -> None:
+    k = KernelBuilder("fma", workgroup=(16, 1, 1), threads=(16, 1, 1))
+    x, y = k.buffer("x", f32, "read", (16,)), k.buffer("y", f32, "write", (16,))
+    i = k.index("thread", 0)
+    value = k.let(k.load(x, (i,)))
+    k.store(y, (i,), k.op("sub", k.let(k.op("mul", value, value)), k.const(1.0, f32)))
+    values, actual = np.full(16, 1 + 2.0**-12, np.float32), zeros(f32, 16)
+    Compiled(k.finish(), contract=True)(values, actual)
+    np.testing.assert_array_equal(actual, values * values - np.float32(1))
 
 
 def test_arrays_past_the_stack_are_refused() -> None:

@@ -23,7 +23,7 @@ EXPRESSIBLE = [name for name, case in CASES.items() if case.triton]
 
 
 def compiled(kernel: Kernel, *, contract: bool = False) -> tuple[str, dict[str, int]]:
-    code = compile_triton(render(kernel), "sm_90", contract=contract, what=f"kernel {kernel.name}")
+    code = compile_triton(render(kernel, contract=contract), "sm_90", what=f"kernel {kernel.name}")
     assert code.image[:4] == b"\x7fELF" and code.hidden == 2
     return code.text, dict(code.resources)
 

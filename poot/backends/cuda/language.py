@@ -39,15 +39,15 @@ def compile_ptx_kernel(kernel: Kernel, target: Target, contract: bool) -> Render
 
 def compile_triton_kernel(kernel: Kernel, target: Target, contract: bool) -> Rendered:
     """The cubin that Triton makes of a prepared kernel; Unsupported where Triton cannot express it."""
-    source = triton_renderer.render(kernel, target=str(target))
+    source = triton_renderer.render(kernel, target=str(target), contract=contract)
     key = cache.artifact_key(
-        "triton", version() or "", target.arch, str(contract), str(source.signature), str(source.aligned), source.text
+        "triton", version() or "", target.arch, str(source.signature), str(source.aligned), source.text
     )
     stored = cache.load(key)
     if stored is not None:
         code = CudaCode.from_bytes(stored)
     else:
-        code = compile_triton(source, target.arch, contract=contract, what=f"kernel {kernel.name}")
+        code = compile_triton(source, target.arch, what=f"kernel {kernel.name}")
         cache.store(key, code.to_bytes())
     return Rendered(code, code.entry, source.text, code.resources)
 

@@ -25,7 +25,7 @@ _VERSIONS = {"sm_100": "ptx86", "sm_120": "ptx87"}
 _INTRINSIC = re.compile(r"^declare [^@]*@(llvm\.[\w.]+)\(", re.MULTILINE)
 _OURS = re.compile(
     r"llvm\.(nvvm\.(read\.ptx\.sreg\.|shfl\.sync\.|barrier\.cta\.)"
-    r"|(abs|smax|smin|umax|umin|ctpop|ctlz|fabs|sqrt|floor|ceil|trunc|roundeven|minimum|maximum)\.[if]\d+$)"
+    r"|(abs|smax|smin|umax|umin|ctpop|ctlz|fabs|sqrt|floor|ceil|trunc|roundeven|minimum|maximum|fmuladd)\.[if]\d+$)"
 )
 _USAGE = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes spill stores")

@@ -60,13 +60,13 @@ def require_triton(*, what: str, target: str) -> None:
         )
 
 
-def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str) -> CudaCode:
+def compile_triton(source: TritonSource, arch: str, *, what: str) -> CudaCode:
     """The cubin (or hsaco) of a rendered kernel; CompileError with Triton's message where it does not compile."""
     target = f"hip:{arch}" if is_amd(arch) else f"cuda:{arch}"
     require_triton(what=what, target=target)
     with triton_lock:
         try:
-            compiled = _compile(source, arch, contract)
+            compiled = _compile(source, arch)
         except Exception as error:  # Triton's errors share no base class
             message = "\n".join(str(e) for e in (error, error.__cause__) if e is not None)
             if "PassManager" in message:  # its compiler broke down on a valid program: another language serves
@@ -90,7 +90,7 @@ def compile_triton(source: TritonSource, arch: str, *, contract: bool, what: str
     )
 
 
-def _compile(source: TritonSource, arch: str, contract: bool) -> Any:
+def _compile(source: TritonSource, arch: str) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -100,7 +100,7 @@ def _compile(source: TritonSource, arch: str, contract: bool) -> Any:
     ast = ASTSource(fn=function, signature=dict(source.signature), constexprs={}, attrs=attributes)
     options: dict[str, Any] = {
         "num_warps": source.warps,
-        "enable_fp_fusion": contract,
+        "enable_fp_fusion": False,  # the text says what is fused
         "sanitize_overflow": False,
         "enable_reflect_ftz": False,
     }

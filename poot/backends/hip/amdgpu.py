@@ -23,7 +23,7 @@ _OLDEST = (3, 7)
 _DECLARED = re.compile(r"^declare [^@]*@([\w.]+)\(", re.MULTILINE)
 _OURS = re.compile(
     r"llvm\.(amdgcn\.(workitem\.id\.x|workgroup\.id\.[xyz]|implicitarg\.ptr|s\.barrier|ballot\.i64|ds\.bpermute)$"
-    r"|(abs|smax|smin|umax|umin|ctpop|ctlz|fabs|sqrt|floor|ceil|trunc|roundeven|minimum|maximum)\.[if]\d+$)"
+    r"|(abs|smax|smin|umax|umin|ctpop|ctlz|fabs|sqrt|floor|ceil|trunc|roundeven|minimum|maximum|fmuladd)\.[if]\d+$)"
 )
 
 

@@ -38,7 +38,7 @@ from poot.kernel.render.gpu_faults import Faults
 from poot.kernel.render.gpu_memory import Memory, address, atomic, load, store
 from poot.kernel.render.llvm_casts import cast
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, constant, zero
-from poot.kernel.render.llvm_ops import apply
+from poot.kernel.render.llvm_ops import operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +288,7 @@ class Body:
         return constant(expr.value, expr.dtype)
 
     def _op(self, expr: Op) -> Value:
-        return apply(self.e, expr, [self.expr(arg) for arg in expr.args])
+        return operation(self.e, expr, self.expr)
 
     def _cast(self, expr: Cast) -> Value:
         return cast(self.e, self.expr(expr.arg), expr.dtype)

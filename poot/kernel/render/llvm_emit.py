@@ -103,7 +103,7 @@ class Emitter:
     """The text of one function while it is written, for vectors of `lanes` lanes.
 
     `mask` is the `<lanes x i1>` operand of the lanes that are active, None where all are; wherever code is emitted at
-    least one lane is active.  `contract` lets a product and a sum become one fused operation.
+    least one lane is active.  `contract` makes a sum directly over a product one fused operation.
     """
 
     def __init__(self, lanes: int, *, contract: bool) -> None:

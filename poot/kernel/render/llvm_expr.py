@@ -12,7 +12,7 @@ from poot.kernel.render.llvm_casts import cast
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, constant, zero
 from poot.kernel.render.llvm_faults import Bounds, Faults
 from poot.kernel.render.llvm_memory import Array, address, load, store
-from poot.kernel.render.llvm_ops import apply
+from poot.kernel.render.llvm_ops import operation
 from poot.kernel.uniform import LaneForm
 
 
@@ -61,7 +61,7 @@ class Expressions:
         return constant(expr.value, expr.dtype)
 
     def _op(self, expr: Op) -> Value:
-        return apply(self.e, expr, [self(arg) for arg in expr.args])
+        return operation(self.e, expr, self)
 
     def _cast(self, expr: Cast) -> Value:
         return cast(self.e, self(expr.arg), expr.dtype)

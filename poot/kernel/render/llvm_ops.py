@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from poot.dtypes import DType, bool_, f32, f64
 from poot.errors import Unsupported
-from poot.kernel.ir import Op
+from poot.kernel.ir import Expr, Op, contracted, operands
 from poot.kernel.render.llvm_division import divide
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, boolean, every, zero
-from poot.kernel.uniform import op_form
+from poot.kernel.uniform import UNIFORM, op_form
 
 _FLOAT_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _FLOAT_UNARY = {
@@ -22,6 +22,15 @@ _FLOAT_UNARY = {
 }
 _BITWISE = {"and": "and", "or": "or", "xor": "xor"}
 _ARITHMETIC = {"add", "sub", "mul"}
+
+
+def operation(e: Emitter, expr: Op, value: Callable[[Expr], Value]) -> Value:
+    """The value of an operation, whose operands `value` gives; with contraction, a sum over a product is one."""
+    side = contracted(expr) if e.contract else None
+    if side is None:
+        return apply(e, expr, [value(arg) for arg in expr.args])
+    parts = [[value(part) for part in (operands(arg) if n == side else (arg,))] for n, arg in enumerate(expr.args)]
+    return _multiply_add(e, expr, parts[side], parts[1 - side][0], side)
 
 
 def apply(e: Emitter, op: Op, args: Sequence[Value]) -> Value:
@@ -50,6 +59,23 @@ def apply(e: Emitter, op: Op, args: Sequence[Value]) -> Value:
     return Value(spell(e, dtype, types[dtype], operands, fits), op.dtype, form, *bounds)
 
 
+def _multiply_add(e: Emitter, expr: Op, product: Sequence[Value], other: Value, side: int) -> Value:
+    """A sum or difference whose operand `side` is the product of two values.
+
+    LLVM's `fmuladd` rounds once on a target that does so in one instruction, and twice on any other: the same wherever
+    the value is computed, which flags that merely allow contraction would not be.
+    """
+    args = (*product, other)
+    uniform = all(arg.uniform for arg in args)
+    a, b, c = ((arg.text if uniform else e.vector(arg)) for arg in args)
+    t = (REGISTER if uniform else e.register)[expr.dtype]
+    if expr.name == "sub" and side == 0:
+        c = e.emit(f"fneg {t} {c}")
+    elif expr.name == "sub":
+        a = e.emit(f"fneg {t} {a}")
+    return Value(e.intrinsic("fmuladd", t, a, b, c), expr.dtype, UNIFORM if uniform else None)
+
+
 # --- spellings: (emitter, operand dtype, operand type, operands, whether the result cannot wrap) --> operand ----------
 
 _Spelling = Callable[[Emitter, DType, str, Sequence[str], bool], str]
@@ -59,8 +85,7 @@ def _arithmetic(name: str) -> _Spelling:
     def spell(e: Emitter, dtype: DType, t: str, operands: Sequence[str], fits: bool) -> str:
         if dtype.is_float:
             _require_wide(dtype, name)
-            flags = "contract " if e.contract else ""
-            return e.emit(f"f{name} {flags}{t} {operands[0]}, {operands[1]}")
+            return e.emit(f"f{name} {t} {operands[0]}, {operands[1]}")
         flags = "" if not fits else "nsw " if dtype.kind == "int" else "nuw "
         return e.emit(f"{name} {flags}{t} {operands[0]}, {operands[1]}")
 

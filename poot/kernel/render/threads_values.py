@@ -189,13 +189,16 @@ class ThreadsValues(ABC):
             case Load():
                 return self._load(expr)
             case Op():
-                return self.op(expr, [self.expr(arg) for arg in expr.args])
+                return self.operation(expr)
             case Cast():
                 return self.cast(self.expr(expr.arg), expr.arg.dtype, expr.dtype)
             case Index():
                 return self._index(expr)
             case Collective():
                 raise AssertionError("a collective inside an expression does not check")
+
+    def operation(self, expr: Op) -> Code:
+        return self.op(expr, [self.expr(arg) for arg in expr.args])
 
     def variable(self, var: Var) -> Code:
         return Code(self.name(var.name))

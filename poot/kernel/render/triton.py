@@ -60,17 +60,20 @@ class TritonSource:
     warps: int
 
 
-def render(kernel: Kernel, *, target: str = "triton") -> TritonSource:
-    """Triton source of a prepared kernel; Unsupported where Triton cannot express it.  `target` names it in errors."""
-    return _Writer(kernel, target).source()
+def render(kernel: Kernel, *, target: str = "triton", contract: bool = False) -> TritonSource:
+    """Triton source of a prepared kernel; Unsupported where Triton cannot express it.
+
+    `target` names it in errors; `contract` makes a sum directly over a product one fused operation.
+    """
+    return _Writer(kernel, Spelling(target, contract)).source()
 
 
 class _Writer:
     """Writes the function of one kernel."""
 
-    def __init__(self, kernel: Kernel, target: str) -> None:
+    def __init__(self, kernel: Kernel, spelling: Spelling) -> None:
         self.kernel = kernel
-        self.spelling = Spelling(target)
+        self.spelling = spelling
         self.lanes = kernel.group_invocations
         self.size = 1 << max(self.lanes - 1, 0).bit_length()
         self.symbol = re.sub(r"\W", "_", f"poot_{kernel.name}", flags=re.ASCII)

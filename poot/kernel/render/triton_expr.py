@@ -23,6 +23,8 @@ from poot.kernel.ir import (
     Op,
     Store,
     Var,
+    contracted,
+    operands,
     site_numbers,
 )
 from poot.kernel.render.triton_kinds import Kinds
@@ -74,7 +76,7 @@ class Expressions:
                 known = self.scalars.get(expr.name)
                 return known or Term(self.w.name(expr.name), expr.dtype, self.kinds.block(expr.name))
             case Op():
-                return self.w.spelling.op(expr, [self(arg) for arg in expr.args])
+                return self._op(expr)
             case Cast():
                 return self.w.spelling.cast(self(expr.arg), expr.dtype)
             case Index():
@@ -83,6 +85,13 @@ class Expressions:
                 return self._load(expr)
             case Collective():
                 return self._collective(expr)
+
+    def _op(self, expr: Op) -> Term:
+        side = contracted(expr) if self.w.spelling.contract else None
+        if side is None:
+            return self.w.spelling.op(expr, [self(arg) for arg in expr.args])
+        parts = [[self(part) for part in (operands(arg) if n == side else (arg,))] for n, arg in enumerate(expr.args)]
+        return self.w.spelling.multiply_add(expr, parts[side], parts[1 - side][0], side)
 
     def _index(self, expr: Index) -> Term:
         if expr.kind == "extent":

@@ -60,9 +60,10 @@ def literal(value: bool | int | float, dtype: DType) -> Term:
 
 @dataclass(slots=True)
 class Spelling:
-    """Spells operations; `used` collects the helpers that they call."""
+    """Spells operations; `used` collects the helpers that they call, `contract` rounds a sum over a product once."""
 
     target: str
+    contract: bool = False
     used: set[str] = field(default_factory=set[str])
 
     def call(self, helper: str, *arguments: str) -> str:
@@ -88,6 +89,17 @@ class Spelling:
         if name in _INFIX:
             return Term(f"({self._pair(args, _INFIX[name])})", dtype, vector)
         return Term(_ROWS[name](self, dtype, args), op.dtype, vector)
+
+    def multiply_add(self, op: Op, product: list[Term], other: Term, side: int) -> Term:
+        """A sum or difference whose operand `side` is the product of two values, rounded once."""
+        a, b = (term.text for term in product)
+        c = other.text
+        if op.name == "sub" and side == 0:
+            c = self.call("negated", c)
+        elif op.name == "sub":
+            a = self.call("negated", a)
+        vector = any(term.vector for term in (*product, other))
+        return Term(f"tl.fma({plain(a)}, {plain(b)}, {plain(c)})", op.dtype, vector)
 
     def _pair(self, args: list[Term], sign: str) -> str:
         left, right = args

@@ -2,9 +2,6 @@
 
 Prepared kernels compute on f32, f64, integers and bools; f16 and bf16 are bits in u32 that are moved and converted.
 Narrow integers are kept extended to 32 bits, and brought back to their width where an operation may leave it.
-
-Compilers of WGSL simplify floats as if sums were associative and NaN did not occur.  An operand that is a float sum
-itself (a product too, where contraction is not wanted), or that a comparison and a selection share, is fenced.
 """
 
 from __future__ import annotations
@@ -14,13 +11,12 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i32, i64, u32, u64
-from poot.kernel.ir import Cast, Const, Expr, Kernel, Let, Load, Op, Var
+from poot.dtypes import DType, bool_, f16, f32, f64, i32, i64, u32, u64
+from poot.kernel.ir import Const, Op
 from poot.kernel.render import wgsl_helpers as helpers
-from poot.kernel.render.threads import ThreadsRenderer
 from poot.kernel.render.threads_text import ATOM, LOOSE, PRODUCT, SUM, UNARY, Code
+from poot.kernel.render.wgsl_fences import NARROW_FLOATS, WgslFences
 from poot.kernel.render.wgsl_helpers import type_of
-from poot.target import Target
 
 ARITHMETIC = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -40,16 +36,9 @@ _TRUTH = {
 }
 """Operations on bools: the operator, and which side it negates."""
 
-NARROW_FLOATS = (f16, bf16)
 
-
-class WgslExpressions(ThreadsRenderer):
+class WgslExpressions(WgslFences):
     """The part of the renderer that spells expressions."""
-
-    def __init__(self, kernel: Kernel, target: Target, *, contract: bool) -> None:
-        super().__init__(kernel, target, contract=contract)
-        self.uses_zero = False
-        self._values = {n.name: n.value for n in self.nodes if isinstance(n, Let) and n.name not in self.changing}
 
     # --- literals ---
 
@@ -69,76 +58,11 @@ class WgslExpressions(ThreadsRenderer):
     def _special(self, value: float, dtype: DType) -> Code:
         """NaN or infinity, which are no constants in WGSL: by bits that are known at run time."""
         if dtype is f64:
-            self._needs_int64(f64)
+            self.needs_int64(f64)
             bits = 0x7FF8 << 48 if math.isnan(value) else (0x7FF0 if value > 0 else 0xFFF0) << 48
             return Code(f"bitcast<f64>(0x{bits:x}lu ^ u64(params.zero))")
         bits = 0x7FC00000 if math.isnan(value) else 0x7F800000 if value > 0 else 0xFF800000
         return Code(f"bitcast<f32>(0x{bits:x}u ^ params.zero)")
-
-    def _needs_int64(self, dtype: DType) -> None:
-        if u64 not in self.target.dtypes:
-            raise self.unsupported(f"{dtype} operation", "it needs 64-bit integers, which the adapter lacks")
-
-    # --- what compilers must not see through ---
-
-    def _resolved(self, expr: Expr) -> Expr:
-        """What a local that never changes stands for."""
-        while isinstance(expr, Var) and expr.name in self._values:
-            expr = self._values[expr.name]
-        return expr
-
-    def _is(self, expr: Expr, *names: str) -> bool:
-        expr = self._resolved(expr)
-        while isinstance(expr, Op) and expr.name in ("neg", "abs"):
-            expr = self._resolved(expr.args[0])
-        return isinstance(expr, Op) and expr.name in names and expr.dtype.is_float
-
-    def fence(self, code: Code, dtype: DType) -> Code:
-        if dtype is f64:
-            self._needs_int64(f64)
-        return Code(f"{self.helper(f'fence_{dtype.name}', helpers.FENCE[dtype])}({code.text})")
-
-    def is_nan(self, dtype: DType) -> str:
-        """The function that tests for NaN."""
-        if dtype is f64:
-            self._needs_int64(f64)
-        return self.helper(f"is_nan_{dtype.name}", helpers.IS_NAN[dtype])
-
-    @override
-    def expr(self, expr: Expr) -> Code:
-        """An expression; 0.0 in a form that a compiler cannot drop from a sum or product."""
-        if not isinstance(expr, Const) or expr.value != 0.0 or expr.dtype not in (f32, f64):
-            return super().expr(expr)
-        self.uses_zero = True
-        text = "zero" if expr.dtype is f32 else "f64(zero)"
-        return Code(text) if math.copysign(1.0, expr.value) > 0 else Code(f"-{text}", UNARY)
-
-    @override
-    def zero(self, dtype: DType) -> str:
-        """What a load that faults yields; known at run time, as it may get into a sum."""
-        if dtype in (f32, f64):
-            return self.expr(Const(0.0, dtype)).text
-        if dtype in NARROW_FLOATS:
-            return "params.zero"
-        return super().zero(dtype)
-
-    def _from_number(self, expr: Expr) -> bool:
-        """Whether a float is made from a number that a compiler may know to be 0."""
-        return isinstance(expr, Cast) and not expr.arg.dtype.is_float and not isinstance(expr.arg, Load)
-
-    def _operand(self, expr: Op, side: int, code: Code) -> Code:
-        """An operand of a float sum, difference, product or quotient."""
-        name, arg = expr.name, expr.args[side]
-        sums = ("add", "sub") if self.contract else ("add", "sub", "mul")
-        other = self._resolved(expr.args[1 - side])
-        if (
-            (name in ("add", "sub") and self._is(arg, *sums))
-            or (name == "mul" and isinstance(other, Const) and self._is(arg, "mul", "div"))
-            or (name in ("sub", "div") and side == 1 and self._resolved(arg) == other)
-            or (self._from_number(self._resolved(arg)) and not _counts(other))
-        ):
-            return self.fence(code, arg.dtype)
-        return code
 
     # --- operations ---
 
@@ -156,12 +80,12 @@ class WgslExpressions(ThreadsRenderer):
         return self._float(expr, dtype, args) if dtype.is_float else self._integer(expr, dtype, args)
 
     def _select(self, expr: Op, args: Sequence[Code]) -> Code:
-        condition = self._resolved(expr.args[0])
+        condition = self.resolved(expr.args[0])
         values = list(args[1:])
         if expr.dtype in (f32, f64) and isinstance(condition, Op) and condition.name in COMPARE:
-            compared = [self._resolved(arg) for arg in condition.args]
+            compared = [self.resolved(arg) for arg in condition.args]
             for side, arg in enumerate(expr.args[1:]):
-                if not isinstance(arg, Const) and self._resolved(arg) in compared:
+                if not isinstance(arg, Const) and self.resolved(arg) in compared:
                     values[side] = self.fence(values[side], expr.dtype)
         test = args[0].plain or args[0].text
         return Code(f"select({values[1].text}, {values[0].text}, {test})")
@@ -169,10 +93,10 @@ class WgslExpressions(ThreadsRenderer):
     def _compare(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         left, right = args
         if dtype.is_float:
-            same = self._resolved(expr.args[0]) == self._resolved(expr.args[1])
-            if self._is(expr.args[0], "add", "sub"):
+            same = self.resolved(expr.args[0]) == self.resolved(expr.args[1])
+            if self.made_by(expr.args[0], "add", "sub"):
                 left = self.fence(left, dtype)
-            if self._is(expr.args[1], "add", "sub") or same:
+            if self.made_by(expr.args[1], "add", "sub") or same:
                 right = self.fence(right, dtype)
             if expr.name == "ne":  # the language's own != is false where an operand is NaN
                 return Code(f"!({left.at(PRODUCT)} == {right.at(PRODUCT)})", UNARY)
@@ -184,14 +108,14 @@ class WgslExpressions(ThreadsRenderer):
     def _float(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         name = expr.name
         if name in ARITHMETIC:
-            left, right = (self._operand(expr, side, code) for side, code in enumerate(args))
+            left, right = (self.operand(expr, side, code) for side, code in enumerate(args))
             sign, level = ARITHMETIC[name]
             return Code(f"{left.at(level)} {sign} {right.at(level + 1)}", level)
         if name == "neg":
             return Code(f"-{args[0].at(ATOM)}", UNARY)
         if name in ("min", "max"):
             if dtype is f64:
-                self._needs_int64(f64)
+                self.needs_int64(f64)
             text = helpers.ordered(dtype, name == "max", self.is_nan(dtype))
             return Code(f"{self.helper(f'{name}_{dtype.name}', text)}({args[0].text}, {args[1].text})")
         argument = self.fence(args[0], dtype) if isinstance(expr.args[0], Const) else args[0]  # no constant expression
@@ -333,7 +257,7 @@ class WgslExpressions(ThreadsRenderer):
     def _narrow_float(self, arg: Code, source: DType, to: DType) -> Code:
         """To f16 or bf16, rounded once: through an f32 that holds the value exactly, or is rounded to odd."""
         if source is f64:
-            self._needs_int64(f64)
+            self.needs_int64(f64)
             arg = Code(f"{self.helper('f64_to_odd', helpers.F64_TO_ODD)}({arg.text})")
         elif source.is_integer and source.bits > 16:
             t = "u64" if source.bits == 64 else "u32"
@@ -372,11 +296,6 @@ def converted(code: Code, t: str) -> Code:
     bits = int(t[1:])
     value = code.value & ((1 << bits) - 1)
     return literal(value - (1 << bits) if t[0] == "i" and value >> (bits - 1) else value, t)
-
-
-def _counts(expr: Expr) -> bool:
-    """Whether a compiler that knows the other operand to be 0 gets the same with this one."""
-    return isinstance(expr, Const) and expr.value != 0 and math.isfinite(expr.value)
 
 
 def _integer(value: int, dtype: DType) -> Code:

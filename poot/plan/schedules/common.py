@@ -81,7 +81,7 @@ def kernel_name(group: Group) -> str:
 def inside(group: Group) -> Inside:
     """The group's members by the values they make."""
     producers = {value.id: group.members[n] for n in sorted(group.members) for value in group.members[n].outputs}
-    return Inside(producers, frozenset(group.imperative))
+    return Inside(producers, frozenset(group.imperative), group.products)
 
 
 def stored(group: Group) -> list[tuple[Value, Indices]]:

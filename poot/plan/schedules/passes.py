@@ -209,7 +209,7 @@ def identity(elements: Elements, equation: Equation, rule: Reduction) -> Var:
 def operand(plan: RowPlan, elements: Elements, equation: Equation, total: Var) -> Expr:
     """The element that a reduction takes next, in the dtype of its running value."""
     (index,) = plan.group.operands[plan.number(equation)]
-    return elements.k.cast(elements.read(equation.inputs[0], index), total.dtype)
+    return elements.k.cast(elements.term(equation.inputs[0], index), total.dtype)
 
 
 def finish(elements: Elements, equation: Equation, total: Expr) -> None:
