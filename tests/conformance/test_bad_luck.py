@@ -285,7 +285,7 @@ def test_nan_through_reductions_of_every_length(device: Device, length: int, dty
     reduce_nan(device, dtype, length)
 
 
-@pytest.mark.parametrize("length", [1, 2, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (33, 130))])
+@pytest.mark.parametrize("length", [1, 2, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (33, 130, 600))])
 def test_nan_through_sort(device: Device, length: int) -> None:
     rng = np.random.default_rng(length)
     x = rng.integers(-3, 4, length).astype(np.float32)

@@ -324,3 +324,13 @@ def test_a_pass_that_lets_a_graph_grow_is_stopped() -> None:
         )
         assert "test_plan_passes.py" in message and "Remedy: make the primitive that expands so far smaller" in message
     Pass("explode", explode, 1000).run(graph, CPU, CompileOptions())
+
+
+@pytest.mark.parametrize(
+    "operation", [ops.sort, ops.argsort, lambda x: ops.top_k(x, 3)], ids=("sort", "argsort", "top_k")
+)
+def test_the_longest_sort_is_within_the_budget(operation: Any) -> None:
+    """Alone in its graph, which therefore gives it no budget beyond its own."""
+    graph = graph_of(operation, f32[1 << 30])
+    inlined, _ = INLINE.run(graph, CPU, CompileOptions())
+    assert 5_000 < len(inlined.equations) < 16_384

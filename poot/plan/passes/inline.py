@@ -79,5 +79,5 @@ def _run(rewriter: Rewriter) -> None:
         rewriter.notes.append(f"{inlined} equations inlined")
 
 
-#: What one primitive may become is for its author to say; a thousand equations is more than any of poot's own do.
-INLINE = Pass("inline", _run, growth=1024)
+#: The most that a primitive becomes is a sort of 2^31 elements, with 14,000 equations.
+INLINE = Pass("inline", _run, growth=1 << 14)
