@@ -14,7 +14,7 @@ from typing import Any
 from poot.dtypes import DType, bool_, i32
 from poot.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, IndexMode, NumpyArray
-from poot.trace.dispatch import Operand, active, bind1, joined, lift
+from poot.trace.dispatch import Operand, bind1, joined, lift
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import one_axis, static_ints
 from poot.trace.ops.creation import asarray
@@ -88,14 +88,15 @@ def reversed_axes(spans: Sequence[Span]) -> tuple[int, ...]:
 
 
 def _unknown_mask(mask: Array | NumpyArray) -> ConcretizationError:
-    context = active()
-    function = mask.builder.name if isinstance(mask, Tracer) else context.builder.name if context else "the function"
+    assert isinstance(mask, Tracer), mask  # of others the values are known
     return ConcretizationError(
-        what=mask.label if isinstance(mask, Tracer) else f"a bool array of shape {mask.shape},",
-        function=function,
+        what=mask.label,
+        function=mask.builder.name,
         use="a bool index, whose result has as many elements as the mask has true ones",
         where=user_location(),
-        remedy="use `ops.where(mask, x, other)`, or `x.at[mask].set(v)`.",
+        remedy="use `ops.where(mask, x, other)` or `x.at[mask].set(v)`, which keep the shape, or "
+        "`x[ops.argsort(~mask)[:n]]` for n elements, those of the mask first; masks that are captured arrays or static "
+        "arguments are known, and work.",
     )
 
 

@@ -49,10 +49,11 @@ class At:
 class AtIndex:
     """`x.at[key]`.  Each method gives a new array and leaves x as it is.
 
-    Values are broadcast to the indexed part and cast to x's dtype.  The key may be a mask over the leading axes; values
-    then broadcast over the whole array.  Where an integer array names an element several times, `set` keeps the last
-    value and the others combine them all.  `mode` says what an out-of-range element of an integer array does: "fault"
-    raises IndexFault when the result is read, "clip" and "wrap" move it into range, "drop" leaves its value out.
+    Values are broadcast to the indexed part and cast to x's dtype.  The key may be a mask over the leading axes; where
+    it is traced, values broadcast over the whole array.  Where an integer array names an element several times, `set`
+    keeps the last value and the others combine them all.  `mode` says what an out-of-range element of an integer array
+    does: "fault" raises IndexFault when the result is read, "clip" and "wrap" move it into range, "drop" leaves its
+    value out.
     """
 
     array: Array
@@ -93,8 +94,8 @@ def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, m
             what="mode", actual=mode, expected='"fault", "clip", "wrap" or "drop"', where=user_location()
         )
     with joined(x, values):
-        entries = parse(key, x.shape)
         new = lift(cast(asarray(values) if isinstance(values, Sequence) else values, x.dtype))
+        entries = parse(key, x.shape, keep_mask=not new.shape)
         if any(isinstance(entry, Mask) for entry in entries):
             return _masked(x, entries, new, kind)
         kept = on_axes(entries)
