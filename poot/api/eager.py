@@ -17,8 +17,9 @@ from poot.api.constants import keep
 from poot.api.devices import choose
 from poot.api.invoke import lend
 from poot.api.precision import Precision
-from poot.backends.device import BufferView
+from poot.backends.device import BufferView, DeviceBackend
 from poot.backends.executable import Call
+from poot.backends.progress import working
 from poot.dtypes import ArraySpec, as_dtype
 from poot.plan.compile import compile as compile_graph
 from poot.plan.limits import CompileLimits, CompileOptions
@@ -61,7 +62,7 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
         item if isinstance(item, Literal) else _spec(item) for item in inputs
     )
     key = (primitive, specs, params, regions, device.name, id(device))
-    call = _CACHE.get(key, lambda: Call(_program(primitive, specs, params, regions, device.target), device))
+    call = _CACHE.get(key, lambda: _compile(primitive, specs, params, regions, device))
     views: list[BufferView] = []
     alive: list[object] = []
     for item, spec in zip(inputs, specs, strict=True):
@@ -86,6 +87,17 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
 
 def _spec(item: Operand) -> ArraySpec:
     return ArraySpec(as_dtype(item.dtype, "operand"), tuple(item.shape))
+
+
+def _compile(
+    primitive: str,
+    specs: tuple[ArraySpec | Literal, ...],
+    params: Params,
+    regions: tuple[Graph, ...],
+    device: DeviceBackend,
+) -> Call:
+    with working(f"compiling {primitive}"):
+        return Call(_program(primitive, specs, params, regions, device.target), device)
 
 
 def _program(

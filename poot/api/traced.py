@@ -26,6 +26,7 @@ from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend
+from poot.backends.progress import working
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
 from poot.plan.compile import compile as compile_graph
@@ -226,7 +227,12 @@ class Traced(Generic[R_co]):
         self.options.precision.check(self._signature.name, arrays, device.target)
         recorded = self._record(arguments, captures, Roles())
         stable = recorded.tracked(captures.arrays, device)
-        return Compiled.make(recorded, device, self.options.compiling(device, stable))
+        with working(f"planning {self._signature.name}"):
+            return Compiled.make(recorded, device, self.options.compiling(device, stable))
+
+    def _plan(self, recorded: Recorded, device: DeviceBackend) -> Program:
+        with working(f"planning {self._signature.name}"):
+            return compile_graph(recorded.graph, device.target, self.options.compiling(device))
 
     def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
         recorder = Recorder(
@@ -238,7 +244,8 @@ class Traced(Generic[R_co]):
             roles,
             self.options.precision.spec,
         )
-        return recorder.record()
+        with working(f"tracing {self._signature.name}"):
+            return recorder.record()
 
     # --- looking inside ---
 
@@ -298,13 +305,13 @@ class Traced(Generic[R_co]):
         """The program for arrays or specs, for `device` (by the rule of calls, if none is named)."""
         recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
         chosen = choose(device or self.options.device, _homes(arguments, captures))
-        return compile_graph(recorded.graph, chosen.target, self.options.compiling(chosen))
+        return self._plan(recorded, chosen)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
         recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
         device = choose(self.options.device, _homes(arguments, captures))
-        program = compile_graph(recorded.graph, device.target, self.options.compiling(device))
+        program = self._plan(recorded, device)
         return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses))
 
     def __getattr__(self, name: str) -> Any:
