@@ -59,6 +59,7 @@ class _Writer:
         self.kernel = chosen.kernel
         self.plan = chosen
         self.e = e
+        self.e.node('!"branch_weights", i32 1, i32 2000')  # node 0: of branches that are rare
         self.symbol = "kernel." + re.sub(r"\W", "_", kernel.name)
         self.args = arguments(e, kernel)
         self.grid = Grid(e, self.kernel, chosen, self.args)
@@ -85,8 +86,7 @@ class _Writer:
         probe = ' "probe-stack"="inline-asm"' if self.stack > 1 << 12 else ""
         tail += [f'attributes #0 = {{ nounwind "prefer-vector-width"="512"{probe} }}']
         tail += ["attributes #1 = { cold noinline nounwind }"]
-        tail += ['!0 = !{!"branch_weights", i32 1, i32 2000}', *self.args.metadata]
-        return "\n".join([*head, *e.entry, *e.lines, *tail]) + "\n"
+        return "\n".join([*head, *e.entry, *e.lines, *tail, *e.metadata]) + "\n"
 
     def array(self, stmt: Alloc) -> Array:
         """Stack memory for an allocated array; a private one has a copy for each part that runs in turn with others."""
