@@ -156,13 +156,15 @@ def compile_object(
     what: str = "LLVM IR",
     cpu: HostCPU | None = None,
     inline_assembly: bool = False,
+    vectors: bool = False,
 ) -> bytes:
     """The native object of `ir_text`, optimised at `opt_level` (0 to 3) for `cpu` (the host).
 
+    `vectors` says that its loops are over vectors already, which saves passes that would have nothing to do.
     `what` names the text in errors.  `CompileError` carries LLVM's message if the text does not parse or verify, and
     says so if it uses an intrinsic, inline assembly (unless `inline_assembly`) or an outside symbol that it may not.
     """
-    with _optimised(ir_text, cpu or host(), opt_level, what, inline_assembly) as module:
+    with _optimised(ir_text, cpu or host(), opt_level, what, inline_assembly, vectors) as module:
         image = module.emit()
     _require_closed(image, what)
     return image
@@ -170,12 +172,14 @@ def compile_object(
 
 def assembly(ir_text: str, *, opt_level: int = 3, what: str = "LLVM IR", cpu: HostCPU | None = None) -> str:
     """The assembly text of what `compile_object` makes, for reading; the same errors."""
-    with _optimised(ir_text, cpu or host(), opt_level, what, inline_assembly=False) as module:
+    with _optimised(ir_text, cpu or host(), opt_level, what, False, False) as module:
         return module.emit(assembly=True).decode()
 
 
 @contextlib.contextmanager
-def _optimised(ir_text: str, cpu: HostCPU, opt_level: int, what: str, inline_assembly: bool) -> Iterator[Module]:
+def _optimised(
+    ir_text: str, cpu: HostCPU, opt_level: int, what: str, inline_assembly: bool, vectors: bool
+) -> Iterator[Module]:
     """A parsed, verified, checked and optimised module, until the caller has emitted it."""
     if not inline_assembly and _INLINE_ASSEMBLY.search(ir_text):
         raise _failure(what, "it has inline assembly")
@@ -183,7 +187,7 @@ def _optimised(ir_text: str, cpu: HostCPU, opt_level: int, what: str, inline_ass
         try:
             with contextlib.closing(Module(ir_text, machine)) as module:
                 _require_known(module.declared(), what)
-                module.optimise(opt_level)
+                module.optimise(opt_level, vectors=vectors)
                 yield module
         except CompileError:
             raise

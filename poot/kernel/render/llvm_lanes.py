@@ -34,11 +34,12 @@ _STACK = 3 << 19
 
 @dataclass(frozen=True, slots=True)
 class NativeSource:
-    """A rendered kernel: the module's text, the function's name, and what its slots hold."""
+    """A rendered kernel: the module's text, the function's name, what its slots hold, and whether it has `vectors`."""
 
     text: str
     symbol: str
     slots: tuple[Slot, ...]
+    vectors: bool
 
 
 def render(kernel: Kernel, *, vector_lanes: int | None = None, contract: bool = False) -> NativeSource:
@@ -49,7 +50,7 @@ def render(kernel: Kernel, *, vector_lanes: int | None = None, contract: bool = 
     """
     chosen = plan(kernel, vector_lanes)
     writer = _Writer(kernel, chosen, Emitter(chosen.lanes, contract=contract))
-    return NativeSource(writer.module(), writer.symbol, argument_slots(kernel))
+    return NativeSource(writer.module(), writer.symbol, argument_slots(kernel), chosen.lanes > 1)
 
 
 class _Writer:
