@@ -40,7 +40,7 @@ from poot.kernel.ir import (
     Var,
     While,
     jumps,
-    walk,
+    statements,
 )
 from poot.kernel.uniform import Uniformity
 from poot.target import Target
@@ -352,7 +352,7 @@ class _Checker:
 
     def cooperation(self) -> None:
         """Barriers, collectives and shared arrays: whole work-groups, reached by all of a group's threads together."""
-        together = [stmt for stmt in walk(self.kernel.body) if _cooperates(stmt)]
+        together = [stmt for stmt in statements(self.kernel.body) if _cooperates(stmt)]
         if not together:
             return
         sizes = self.kernel.workgroup

@@ -32,7 +32,7 @@ from poot.kernel.ir import (
     Store,
     Var,
     While,
-    walk,
+    statements,
 )
 
 _BITWISE = frozenset({"select", "bitcast"})  # these move bits, and take narrow floats as they are
@@ -154,7 +154,7 @@ class _Expander(KernelBuilder):
 def _declared(kernel: Kernel) -> list[str]:
     """Every name that the kernel uses for a parameter, local or array."""
     names = [param.name for param in kernel.params]
-    for node in walk(kernel.body):
+    for node in statements(kernel.body):
         match node:
             case Let(name=name) | Alloc(name=name) | For(var=name):
                 names.append(name)
