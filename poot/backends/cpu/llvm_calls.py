@@ -86,6 +86,7 @@ _set_layout = _function("LLVMPY_SetDataLayout")
 _verify = _function("LLVMPY_VerifyModule")
 _dispose_module = _function("LLVMPY_DisposeModule")
 _dispose_string = _function("LLVMPY_DisposeString")
+_print = _function("LLVMPY_PrintModuleToString")
 _functions = _function("LLVMPY_ModuleFunctionsIter")
 _next_function = _function("LLVMPY_FunctionsIterNext")
 _dispose_functions = _function("LLVMPY_DisposeFunctionsIter")
@@ -185,6 +186,12 @@ class Module:
                 pipeline = _create_pipeline(builder, opt_level)
                 done.callback(_dispose_pipeline, pipeline)
                 _run_pipeline(pipeline, self._module, builder)
+
+    def text(self) -> str:
+        """The module as LLVM writes it."""
+        with _message() as printed:
+            _print(self._module, ctypes.byref(printed))
+            return _text(printed)
 
     def emit(self, *, assembly: bool = False) -> bytes:
         """The object, or the text of the assembly."""
