@@ -31,6 +31,19 @@ fn fence_f64(x: f64) -> f64 {
 }""",
 }
 
+APART: dict[DType, str] = {
+    f32: """
+// The value itself, which the compiler cannot know to equal what it is subtracted from, or divides.
+fn apart_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) + params.zero);
+}""",
+    f64: """
+// The value itself, which the compiler cannot know to equal what it is subtracted from, or divides.
+fn apart_f64(x: f64) -> f64 {
+    return bitcast<f64>(bitcast<u64>(x) + u64(params.zero));
+}""",
+}
+
 HOLDS = """
 // A comparison that is not turned round where a branch negates it: that would be wrong for NaN.
 fn holds(comparison: bool) -> bool {
