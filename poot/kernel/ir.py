@@ -14,7 +14,8 @@ The whole grammar stands on this page::
              | For(var, start, stop, step, body, unroll)  step is a non-zero constant
              | Break() | Continue() | Return()
              | Barrier()                                  the work-group waits; shared and global memory become visible
-             | Assert(condition, message)                 false: the first fault is recorded, the thread goes on
+             | Assert(condition, message, index, axis, extent)
+                                                          false: the first fault is recorded, the thread goes on
              | Alloc(name, dtype, shape, space)           space is shared (one a work-group) or private (one a thread)
 
     expr   ::= Const(value, dtype) | Var(name, dtype)
@@ -240,8 +241,13 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Assert:
+    """`index`, `axis` and `extent` are what the record keeps, where the condition is about an index."""
+
     condition: Expr
     message: str
+    index: Expr | None = None
+    axis: int = 0
+    extent: int = 0
     where: SourceLocation | None = _NOWHERE
 
 
@@ -420,8 +426,10 @@ def operands(node: Node) -> tuple[Expr, ...]:
         case Atomic():
             compare = () if node.compare is None else (node.compare,)
             return (*node.indices, *compare, node.value)
-        case If() | While() | Assert():
+        case If() | While():
             return (node.condition,)
+        case Assert():
+            return (node.condition,) if node.index is None else (node.condition, node.index)
         case For():
             return (node.start, node.stop)
         case _:

@@ -108,7 +108,8 @@ class _Simplifier:
             case Assert():
                 condition = self.expr(stmt.condition).expr
                 if not (isinstance(condition, Const) and condition.value):
-                    out.append(Assert(condition, stmt.message, stmt.where))
+                    index = None if stmt.index is None else self.expr(stmt.index).expr
+                    out.append(replace(stmt, condition=condition, index=index))
             case Break() | Continue() | Return():
                 out.append(stmt)
                 return False

@@ -108,8 +108,10 @@ class _Expander(KernelBuilder):
                 return For(var, start, stop, step, self.statements(body), unroll, where)
             case While():
                 return self._while(stmt)
-            case Assert(condition, message, where):
-                return Assert(self._expression(condition), message, where)
+            case Assert():
+                condition = self._expression(stmt.condition)
+                index = None if stmt.index is None else self._expression(stmt.index)
+                return replace(stmt, condition=condition, index=index)
             case _:
                 return stmt
 

@@ -377,13 +377,13 @@ fn launch_group(workgroup: vec3<u32>, counts: vec3<u32>) -> vec3<u32> {
 }"""
 
 
-def fault(index: DType) -> str:
+def fault(name: str, index: DType) -> str:
     """Keep the first fault of a launch."""
     t = index.name
     high = "i32({0} >> 32u)" if index in (i64, u64) else "{0} >> 31u"
     low = "i32({0})" if index in (i64, u64) else "{0}"
     return f"""
-fn record_fault(site: i32, axis: i32, index: {t}, extent: {t}) {{
+fn {name}(site: i32, axis: i32, index: {t}, extent: {t}) {{
     let first = params.fault_first;
     if (atomicExchange(&fault[first], 1) == 0) {{
         atomicStore(&fault[first + 1], params.launch);
