@@ -20,10 +20,12 @@ from poot.trace.ops.axes import one_axis, static_ints
 from poot.trace.ops.creation import asarray
 from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, shape_of, strong
+from poot.trace.ops.results import of_its_own
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 
 
+@of_its_own
 def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
     """`x[key]` with NumPy's rules: ints, slices, None, `...`, integer arrays, and masks whose values are known."""
     operand = strong(x)
@@ -149,7 +151,7 @@ def _resolved(entry: Positions, extent: int, mode: IndexMode) -> Array:
         index = lift(cast(index, i32))
     if entry.resolved or mode == "wrap" or index.dtype.kind == "uint":
         return index
-    return logic.where(index < 0, index + extent, index)
+    return logic.where((index < 0) & (index >= -extent), index + extent, index)
 
 
 def gather(x: Operand, indices: Operand, axes: tuple[int, ...], mode: IndexMode, fill_value: float | None) -> Array:

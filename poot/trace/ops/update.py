@@ -15,6 +15,7 @@ from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.creation import asarray, full
 from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import cast
+from poot.trace.ops.results import of_its_own
 from poot.trace.source import user_location
 
 
@@ -88,6 +89,7 @@ class AtIndex:
         return indexing.getitem(self.array, self.key, mode, fill_value)
 
 
+@of_its_own
 def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, mode: IndexMode) -> Array:
     if mode not in ("fault", "clip", "wrap", "drop"):
         raise ArgumentError(
