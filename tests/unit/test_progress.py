@@ -30,6 +30,7 @@ def a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("POOT_PROGRESS", raising=False)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress._local, "ended", float("-inf"))
     return found
 
 
