@@ -38,6 +38,11 @@ __all__ = [
     "vecdot",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 Axes = tuple[int, ...]
 
 

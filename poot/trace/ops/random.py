@@ -42,6 +42,11 @@ __all__ = [
     "uniform",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 Shape = int | Sequence[int]
 
 # Keys that are made from a key, rather than numbers, come from another stream than its numbers: these bits are flipped.

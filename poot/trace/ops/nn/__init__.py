@@ -113,3 +113,7 @@ __all__ = [
     "swiglu",
     "top_k_gating",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
