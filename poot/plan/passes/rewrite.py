@@ -111,11 +111,7 @@ class Rewriter:
     def keep(self, number: int) -> Equation:
         """Append an equation of the old graph, its inputs and regions rewritten."""
         equation = self.graph.equations[number]
-        if (
-            self._same
-            and not equation.regions
-            and all(value.id == self._next + place for place, value in enumerate(equation.outputs))
-        ):
+        if self._same and not equation.regions and self._in_place(equation.outputs):
             self._next += len(equation.outputs)
             return self._append(equation, number)
         self._change()
@@ -125,6 +121,12 @@ class Rewriter:
         if inputs != equation.inputs or outputs != equation.outputs or regions != equation.regions:
             equation = replace(equation, inputs=inputs, outputs=outputs, regions=regions)
         return self._append(equation, number)
+
+    def _in_place(self, outputs: tuple[Value, ...]) -> bool:
+        """Whether values have the next numbers already."""
+        if len(outputs) == 1:
+            return outputs[0].id == self._next
+        return all(value.id == self._next + place for place, value in enumerate(outputs))
 
     def _append(self, equation: Equation, number: int) -> Equation:
         self._equations.append(equation)

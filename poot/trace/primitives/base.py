@@ -198,6 +198,30 @@ class Primitive:
     batch: Callable[..., Any] | None = None
 
 
+@dataclass(slots=True)
+class Typing:
+    """What type rules say, remembered for one graph: layer after layer applies the same primitive to the same specs."""
+
+    _known: dict[object, tuple[tuple[ArraySpec, ...], frozenset[str]]] = field(
+        default_factory=dict[object, "tuple[tuple[ArraySpec, ...], frozenset[str]]"]
+    )
+
+    def __call__(
+        self, primitive: Primitive, specs: tuple[ArraySpec, ...], params: Params, regions: tuple[Graph, ...]
+    ) -> tuple[tuple[ArraySpec, ...], frozenset[str]]:
+        """The specs of the results of an equation, and its effects; the errors of the primitive's type rule."""
+        key = primitive.name, specs, params
+        try:
+            found = None if regions else self._known.get(key)
+        except TypeError:  # parameters that are no plain data, which the type rule refuses
+            found = None
+        if found is None:
+            found = primitive.type_rule(specs, params, regions), effects_of(primitive, params, regions)
+            if not regions:
+                self._known[key] = found
+        return found
+
+
 def effects_of(primitive: Primitive, params: Params, regions: Sequence[Graph]) -> frozenset[str]:
     """The effects of an equation: its entry's, and those of every equation in its regions."""
     own = primitive.effects(params) if callable(primitive.effects) else primitive.effects
