@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from poot.errors import CompileError, PootError, SourceLocation
 from poot.plan.limits import CompileLimits, CompileOptions
@@ -117,9 +117,10 @@ class Rewriter:
         self._change()
         inputs = self.atoms(equation.inputs)
         outputs = tuple(map(self._define, equation.outputs))
-        regions = tuple(self._region(region) for region in equation.regions)
+        regions = tuple(map(self._region, equation.regions))
         if inputs != equation.inputs or outputs != equation.outputs or regions != equation.regions:
-            equation = replace(equation, inputs=inputs, outputs=outputs, regions=regions)
+            old = equation
+            equation = Equation(old.primitive, inputs, old.params, outputs, regions, old.effects, old.where)
         return self._append(equation, number)
 
     def _in_place(self, outputs: tuple[Value, ...]) -> bool:

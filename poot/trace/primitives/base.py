@@ -17,6 +17,7 @@ from poot.dtypes import ALL, ArraySpec, DType
 from poot.errors import ArgumentError
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Expr
+from poot.records import record
 from poot.trace.graph import Equation, Graph, Params
 
 Kind = Literal["map", "reduce", "scan", "view", "index", "contract", "random", "control", "kernel"]
@@ -64,7 +65,7 @@ class Elementwise:
     body: Callable[[KernelBuilder, tuple[Expr, ...], Params, DType], Expr]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PullContext:
     """What a `Pull` body works with: the builder, one reader an operand, and the equation with its specs.
 
