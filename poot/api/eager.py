@@ -1,13 +1,13 @@
 """Operations on concrete arrays outside a trace, each as a program of one equation.
 
-They are specialised by dtype and shape and kept in the process's call cache.  `with poot.eager():` (or POOT_EAGER=1)
-makes traced functions run this way, operation by operation, for a debugger and for print.
+They are specialised by dtype and shape and kept in the process's call cache, where lines of the user's code share them.
+`with poot.eager():` (or POOT_EAGER=1) makes traced functions run this way, for a debugger and for print.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -20,13 +20,14 @@ from poot.api.precision import Precision
 from poot.backends.device import BufferView
 from poot.backends.executable import Call
 from poot.dtypes import ArraySpec, as_dtype
+from poot.errors import SourceLocation
 from poot.plan.compile import compile as compile_graph
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
 from poot.target import Target
 from poot.trace.array import Array
 from poot.trace.builder import Builder
-from poot.trace.dispatch import Operand, register_eager
+from poot.trace.dispatch import Operand, register_eager, taken_dtype
 from poot.trace.graph import Graph, Literal, Params
 from poot.trace.limits import TraceLimits
 from poot.trace.source import user_location
@@ -36,6 +37,10 @@ _EAGER: ContextVar[bool | None] = ContextVar("poot_eager", default=None)
 #: What POOT_EAGER said when poot was imported.
 _ALWAYS = os.environ.get("POOT_EAGER", "") not in ("", "0")
 _CACHE: CallCache[Call] = CallCache()
+
+
+#: Converts what `taken_dtype` gives another dtype than its own, which only precision options do.
+_CONVERTING = Precision("f32", "i32")
 
 
 @contextmanager
@@ -60,22 +65,26 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
     specs: tuple[ArraySpec | Literal, ...] = tuple(
         item if isinstance(item, Literal) else _spec(item) for item in inputs
     )
-    key = (primitive, specs, params, regions, device.name, id(device))
+    key: Hashable = (primitive, specs, params, regions, device.name, id(device))
+    if regions:  # whose equations keep lines of their own, which equality leaves out
+        key = key, user_location(), tuple(_lines(regions))
     call = _CACHE.get(key, lambda: Call(_program(primitive, specs, params, regions, device.target), device))
     views: list[BufferView] = []
     alive: list[object] = []
     for item, spec in zip(inputs, specs, strict=True):
         if isinstance(item, Literal) or isinstance(spec, Literal):
             continue
-        if isinstance(item, DeviceArray):
+        if isinstance(item, DeviceArray) and item.dtype is spec.dtype:
             views.append(item.view())
             alive.append(item)
             continue
-        lent = lend("operand", item, spec, device, Precision())
+        lent = lend("operand", item, spec, device, _CONVERTING)
         views.append(BufferView(lent.buffer))
         alive.append(lent)
     kept = keep(call, (), views) if call.kept else None  # of no array: operands are inputs
     buffers, check = call(views, None if kept is None else kept.buffers)
+    if check is not None and not regions:
+        check.where = user_location()
     memories = [Memory(device, buffer) for buffer in buffers]
     outputs = call.executable.program.graph.outputs
     return tuple(
@@ -85,7 +94,15 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
 
 
 def _spec(item: Operand) -> ArraySpec:
-    return ArraySpec(as_dtype(item.dtype, "operand"), tuple(item.shape))
+    return ArraySpec(taken_dtype(item, as_dtype(item.dtype, "operand")), tuple(item.shape))
+
+
+def _lines(regions: Sequence[Graph]) -> Iterator[SourceLocation | None]:
+    """The line of every equation, of inner regions as well."""
+    for region in regions:
+        for equation in region.equations:
+            yield equation.where
+            yield from _lines(equation.regions)
 
 
 def _program(
