@@ -8,7 +8,6 @@ class and is compared with `is`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, cast
 
@@ -17,6 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from poot.errors import ArgumentError, UnsupportedDTypeError
+from poot.records import record
 
 Kind = Literal["bool", "int", "uint", "float"]
 
@@ -31,7 +31,10 @@ class DType(type):
     kind: Kind
     bits: int
 
+    _hash: int
+
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> DType:
+        namespace["_hash"] = hash(namespace["dtype"])
         return super().__new__(cls, name, bases, namespace)
 
     @property
@@ -87,7 +90,7 @@ class DType(type):
 
     @override
     def __hash__(cls) -> int:
-        return hash(cls.dtype)
+        return cls._hash
 
     @override
     def __repr__(cls) -> str:
@@ -245,7 +248,7 @@ def _limits(dtype: DType) -> tuple[int | float, int | float]:
     return int(integer.min), int(integer.max)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArraySpec:
     """The static type of an array: a dtype and a shape of non-negative extents."""
 
@@ -254,10 +257,15 @@ class ArraySpec:
 
     def __post_init__(self) -> None:
         for extent in self.shape:
+            if type(extent) is not int or extent < 0:
+                self._convert()
+                break
+
+    def _convert(self) -> None:
+        for extent in self.shape:
             if not isinstance(extent, (int, np.integer)) or isinstance(extent, bool) or extent < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ArgumentError(what="shape", actual=self.shape, expected="non-negative integers")
-        if any(type(extent) is not int for extent in self.shape):
-            object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
+        object.__setattr__(self, "shape", tuple(int(extent) for extent in self.shape))
 
     @property
     def rank(self) -> int:

@@ -9,6 +9,7 @@ Python programmer would catch (`ValueError`, `TypeError`, `IndexError` …).
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -48,15 +49,28 @@ class SourceLocation:
         return "\n".join(lines)
 
 
+_finders: list[Callable[[], SourceLocation | None]] = []
+
+
+def locate_with(find: Callable[[], SourceLocation | None]) -> None:
+    """Say how the user's line is found, which a layer above knows."""
+    _finders[:] = [find]
+
+
 class PootError(Exception):
-    """Base of every poot error: `fields` fill `template`; `where` is the user's line; `remedy` says what to do."""
+    """Base of every poot error: `fields` fill `template`; `where` is the user's line; `remedy` says what to do.
+
+    Errors that are `about_a_call` name the line of the call where they are made without one.
+    """
 
     template: ClassVar[str] = "{message}"
     default_remedy: ClassVar[str] = ""
+    about_a_call: ClassVar[bool] = False
 
     def __init__(self, *, where: SourceLocation | None = None, remedy: str | None = None, **fields: Any) -> None:
         self.fields: dict[str, Any] = fields
-        self.where = where
+        self._guessed = where is None and self.about_a_call and bool(_finders)
+        self.where: SourceLocation | None = _finders[0]() if self._guessed else where
         self.remedy: str = self.default_remedy if remedy is None else remedy
         super().__init__(self._render())
 
@@ -74,14 +88,24 @@ class PootError(Exception):
 
     def at(self, where: SourceLocation | None) -> PootError:
         """The same error with a location filled in, where it has none yet."""
-        if self.where is None and where is not None:
-            self.where = where
+        if (self.where is None or self._guessed) and where is not None:
+            self.where, self._guessed = where, False
             self.args = (self._render(),)
         return self
 
 
+def retyped(error: PootError, typed: type[PootError]) -> PootError:
+    """The same error as one of another type."""
+    made = typed(where=error.where, remedy=error.remedy, **error.fields)
+    made._guessed = error._guessed  # pyright: ignore[reportPrivateUsage]
+    return made
+
+
 def _rebuild(cls: type[PootError], where: SourceLocation | None, remedy: str, fields: dict[str, Any]) -> PootError:
-    return cls(where=where, remedy=remedy, **fields)
+    error = cls(where=where, remedy=remedy, **fields)
+    error.where = where  # not the line that asks for the copy
+    error.args = (error._render(),)  # pyright: ignore[reportPrivateUsage]
+    return error
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -90,12 +114,14 @@ def _rebuild(cls: type[PootError], where: SourceLocation | None, remedy: str, fi
 class DTypeError(PootError, TypeError):
     """A dtype that does not fit: {what} has {actual}, {expected} was needed."""
 
+    about_a_call = True
     template = "{what}: dtype {actual}, expected {expected}"
 
 
 class UnsupportedDTypeError(PootError, TypeError):
     """An array of objects, strings, dates or another dtype that poot has no type for."""
 
+    about_a_call = True
     template = "{what}: dtype {actual} is not supported"
     default_remedy = "convert it first; poot takes bool, i8 to u64, f16, bf16, f32 and f64."
 
@@ -103,24 +129,28 @@ class UnsupportedDTypeError(PootError, TypeError):
 class ShapeError(PootError, ValueError):
     """Shapes or ranks that do not fit together."""
 
+    about_a_call = True
     template = "{what}: shape {actual}, expected {expected}"
 
 
 class ArgumentError(PootError, ValueError):
     """A wrong value of an argument that is no array: an axis, a mode, a size."""
 
+    about_a_call = True
     template = "{what}: {actual!r} is not valid, expected {expected}"
 
 
 class ArgumentTypeError(PootError, TypeError):
     """An argument of a wrong Python type."""
 
+    about_a_call = True
     template = "{what}: {actual} given, expected {expected}"
 
 
 class OverflowArgumentError(PootError, OverflowError):
     """A Python number that the dtype it meets cannot hold."""
 
+    about_a_call = True
     template = "{value} does not fit {dtype}"
     default_remedy = "cast the array first, or use a value between {low} and {high}."
 
@@ -261,14 +291,18 @@ class IndexFault(PootError, IndexError):
     """An index out of range in gather, scatter or an indexing expression."""
 
     template = "{what}: index {index} is out of range for axis {axis} of extent {extent}"
-    default_remedy = 'pass mode="clip", "wrap", "fill" or "drop" if out-of-range indices are meant.'
+    default_remedy = (
+        'if out-of-range indices are meant, pass mode="clip", "wrap" or "fill" to ops.take, ops.take_along_axis or '
+        "x.at[index].get()."
+    )
 
 
 class ScatterFault(IndexFault):
-    """An index out of range in scatter, found by a device, which notes no more than the axis's extent."""
+    """An index out of range in scatter."""
 
-    template = "{message}"
-    default_remedy = 'pass mode="clip", "wrap" or "drop" if out-of-range indices are meant.'
+    default_remedy = (
+        'if out-of-range indices are meant, pass mode="clip", "wrap" or "drop" to the method of x.at[index].'
+    )
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------

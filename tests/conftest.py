@@ -48,6 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    from poot.kernel import pipeline
+
+    pipeline.checking = True
     if config.getoption("--full"):
         hypothesis.settings.load_profile("full")
     if not hasattr(config, "workerinput"):

@@ -54,6 +54,7 @@ class Function:
         self.names: dict[str, list[str]] = {"d": ["v0", "v1"], "e": ["w0"], "i": ["i", "t0", "t1"], "f": ["u0", "u1"]}
         self.kinds = {"d": self.d, "e": self.e, "i": i32, "f": f32}
         self.lines: list[str] = []
+        self.written_out: list[str] = []
         self.loops = self.number = 0
         self.budget = r.randint(4, 12)
         self.text = self.write()
@@ -104,7 +105,10 @@ class Function:
             return r.choice([f"abs({a})", f"-{a}", f"~{a}", f"popcount({a})", f"clz({a})", f"{a} ** 2"])
         if kind == "d" and pick < 0.7:
             return r.choice(["own[i]", f"mem[{self.value('i', below)} & 3]"])
-        return f"({a} {r.choice(BINARY)} {b})"
+        sign = r.choice(BINARY)
+        if kind == "i" and sign in ("//", "%", "<<", ">>") and any(name in b for name in self.written_out):
+            b = f"i32({b})"  # two constants of Python's are refused where it raises
+        return f"({a} {sign} {b})"
 
     def condition(self, depth: int = 1) -> str:
         r, kind = self.r, self.r.choice("deif")
@@ -205,6 +209,7 @@ class Function:
         inner = indent + "    "
         kind = r.random()
         if kind < 0.2:
+            self.written_out.append(name)
             self.emit(indent, f"for {name} in unroll(range({r.choice(['3', '1, 7, 3', '2, -2, -2'])})):")
             self.inside(inner, name, depth, 0)
         elif kind < 0.7:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,15 +21,18 @@ from poot.trace.array import Array
 from poot.trace.dispatch import active
 from poot.trace.source import user_location
 
+#: NumPy's scalars that count as Python's numbers.
+_WEAK = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_))
+
 
 def asarray(
     value: Any, dtype: DTypeLike = None, *, device: str | Device | None = None, copy: bool | None = None
 ) -> Array:
     """A poot array of a NumPy array, an array of another library, a number, or nested lists of numbers.
 
-    A NumPy array keeps its dtype; Python floats give f32, ints i32.  The elements are copied unless `copy=False`, which
-    shares memory where the device can and raises ArgumentError where it cannot.  Inside a traced function it is
-    `ops.asarray`.
+    The dtype is what `ops.asarray` gives: an array keeps its own; Python's floats give f32 and ints i32, as do NumPy's
+    float64 and int64 scalars.  The elements are copied unless `copy=False`, which shares memory where the device can
+    and raises ArgumentError where it cannot.  Inside a traced function it is `ops.asarray`.
     """
     if active() is not None:
         return ops.asarray(value, dtype=dtype)
@@ -37,6 +41,10 @@ def asarray(
         there = device_array(value, "asarray")
         if there is not None:
             return _from_device(there, wanted, device, copy)
+    if isinstance(value, (list, tuple)) and _has_arrays(cast("Sequence[Any]", value)):
+        if copy is False:
+            raise ArgumentError(what="copy", actual=False, expected="True or None for a list of arrays")
+        return ops.asarray(value, dtype=wanted, device=device)
     homes = [value.backend] if isinstance(value, DeviceArray) else []
     backend = choose(device, homes)
     if isinstance(value, DeviceArray):
@@ -50,7 +58,9 @@ def asarray(
     if wanted is not None and as_dtype(array.dtype) is not wanted:
         if copy is False:
             raise ArgumentError(what="copy", actual=False, expected="True or None where the dtype changes")
-        array = np.asarray(ops.astype(upload(array, backend), wanted))
+        both = wanted.is_float and array.dtype.kind == "f"  # no device need have the wider one
+        with np.errstate(over="ignore"):
+            array = array.astype(wanted.dtype) if both else np.asarray(ops.astype(upload(array, backend), wanted))
     spec = ArraySpec(as_dtype(array.dtype, "array"), array.shape)
     Precision().check("asarray", [("the array", spec)], backend.target)
     if copy is not False:
@@ -60,6 +70,16 @@ def asarray(
     if shared is None:
         raise ArgumentError(what="copy", actual=False, expected=f"True or None: {backend.name} cannot share this array")
     return DeviceArray(Held(backend, shared), spec)  # the host array goes with its last reference
+
+
+def _has_arrays(items: Sequence[Any]) -> bool:
+    """Whether nested sequences hold an array, whose dtype counts."""
+    return any(
+        _has_arrays(cast("Sequence[Any]", item))
+        if isinstance(item, (list, tuple))
+        else hasattr(item, "__dlpack__") and not isinstance(item, np.generic)
+        for item in items
+    )
 
 
 def _from_device(there: DeviceArray, wanted: DType | None, device: str | Device | None, copy: bool | None) -> Array:
@@ -82,6 +102,8 @@ def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ma.MaskedArray):
         remedy = "pass value.filled(…), or its data and its mask as two arrays."
         raise ArgumentTypeError(what="asarray", actual="MaskedArray", expected="an array without a mask", remedy=remedy)
+    if isinstance(value, np.generic) and cast("Any", value).dtype in _WEAK:
+        return _host(value.item(), wanted)
     if isinstance(value, (np.ndarray, np.generic, Array)):
         return np.asarray(cast("Any", value))
     found = foreign_array(value)

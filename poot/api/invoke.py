@@ -41,7 +41,10 @@ class Compiled:
     def make(recorded: Recorded, device: DeviceBackend, options: CompileOptions) -> Compiled:
         """Plan a recording for a device, whose kernels are compiled meanwhile where they can be, and load it."""
         with compiling_ahead(device.target, contract=options.numerics == "fused") as ahead:
-            program = compile_graph(recorded.graph, device.target, replace(options, ahead=ahead))
+            begin = None if ahead is None else ahead.begin
+            program = compile_graph(recorded.graph, device.target, replace(options, ahead=begin))
+            if ahead is not None:
+                ahead.help()
             return Compiled.load(recorded, program, device)
 
     @staticmethod

@@ -65,8 +65,14 @@ class Precision:
             what=f"{function} on {target}: " + ", ".join(f"{name} is {spec}" for name, spec in refused),
             actual=" and ".join(sorted(dtype.name for dtype in dtypes)),
             where=user_location(),
-            remedy=f"convert them with {', '.join(options)} in @poot.trace or poot.device." if options else None,
+            remedy=_remedy(function, options),
         )
+
+
+def _remedy(function: str, options: list[str]) -> str | None:
+    if function == "asarray":
+        return "pass dtype= with a dtype that the device has, such as poot.f32 or poot.i32."
+    return f"convert them with {', '.join(options)} in @poot.trace." if options else None
 
 
 _BY_NUMPY: dict[np.dtype[Any], DType] = {dtype.dtype: dtype for dtype in (f64, i64, u64)}

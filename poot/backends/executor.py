@@ -20,6 +20,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from poot.backends.ahead import compile_together
 from poot.backends.binding import check_array
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
 from poot.backends.device import Buffer, BufferView, DeviceBackend
@@ -138,6 +139,7 @@ class Engine:
                 )
             _check_weights(program, exe)
             _check_states(program, exe)
+            compile_together(program, self.device.target)
             executable = Executable(program, self.device)
             with contextlib.ExitStack() as failed:
                 states = self._new_states(program, exe, failed)

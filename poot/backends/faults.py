@@ -12,7 +12,7 @@ import numpy as np
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import IndexFault, PootError, ScatterFault, SourceLocation
-from poot.kernel.faults import SCATTER_FAULT, fault_error
+from poot.kernel.faults import INDEX_FAULT, fault_error
 from poot.kernel.ir import FAULT_WORDS
 from poot.kernel.pipeline import prepare
 from poot.plan.program import Program
@@ -43,15 +43,20 @@ def decode(
     line = where or launch.where
     fault = fault_error(compiled.kernel, record).at(line)
     site = compiled.sites[int(record[2])]
-    if launch.equations and site.message.startswith(SCATTER_FAULT):
-        return ScatterFault(message=site.message, where=fault.where)
-    if not launch.equations or not site.buffer:
+    noted = launch.equations and site.message.endswith(INDEX_FAULT)
+    if not launch.equations or not (site.buffer or noted):
         return fault
     index, extent = (int(np.asarray(record[k : k + 2]).view(np.int64)[0]) for k in (4, 6))
-    equation = program.planned.equations[launch.equations[0]]
+    found = [program.planned.equations[number] for number in launch.equations]
+    name = site.message.partition(":")[0]
+    equation = next((each for each in found if each.primitive == name), found[0])
     if equation.primitive == "kernel_call":  # the user's own kernel, which keeps its lines in the program
         return fault_error(prepare(program.kernels[launch.kernel], program.target), record).at(line)
-    return IndexFault(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=fault.where)
+    if noted and equation.inputs[1].dtype.kind == "uint":
+        index &= (1 << equation.inputs[1].dtype.bits) - 1
+    error = ScatterFault if equation.primitive.startswith("scatter") else IndexFault
+    place = where or equation.where or fault.where
+    return error(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=place)
 
 
 class FaultCheck:

@@ -221,8 +221,10 @@ class KernelBuilder:
     def barrier(self) -> None:
         self.emit(Barrier(self.where))
 
-    def assertion(self, condition: Expr, message: str) -> None:
-        self.emit(Assert(condition, message, self.where))
+    def assertion(
+        self, condition: Expr, message: str, *, index: Expr | None = None, axis: int = 0, extent: int = 0
+    ) -> None:
+        self.emit(Assert(condition, message, index, axis, extent, self.where))
 
     def break_(self) -> None:
         self.emit(Break(self.where))

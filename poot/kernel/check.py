@@ -40,7 +40,7 @@ from poot.kernel.ir import (
     Var,
     While,
     jumps,
-    walk,
+    statements,
 )
 from poot.kernel.uniform import Uniformity
 from poot.target import Target
@@ -153,6 +153,8 @@ class _Checker:
                 self.block(stmt.body, loop=True)
             case Assert():
                 self.condition(stmt.condition, "assert")
+                if stmt.index is not None:
+                    self.noted(stmt.index)
             case Alloc():
                 self.alloc(stmt)
             case Break() | Continue():
@@ -160,6 +162,12 @@ class _Checker:
                     self.fail(f"{'break' if isinstance(stmt, Break) else 'continue'} outside a loop")
             case _:
                 pass
+
+    def noted(self, index: Expr) -> None:
+        """An index that a fault record is to keep."""
+        self.expr(index)
+        if index.dtype not in (i32, i64):
+            self.fail(f"the index of an assert is {index.dtype}, not i32 or i64")
 
     def binding(self, stmt: Let | Assign) -> None:
         value = stmt.value
@@ -352,7 +360,7 @@ class _Checker:
 
     def cooperation(self) -> None:
         """Barriers, collectives and shared arrays: whole work-groups, reached by all of a group's threads together."""
-        together = [stmt for stmt in walk(self.kernel.body) if _cooperates(stmt)]
+        together = [stmt for stmt in statements(self.kernel.body) if _cooperates(stmt)]
         if not together:
             return
         sizes = self.kernel.workgroup

@@ -6,18 +6,18 @@ import math
 
 from poot.dtypes import DType
 from poot.errors import PootError, SourceLocation, Unsupported
-from poot.kernel.ir import Alloc, Collective, Kernel, fault_sites, walk
+from poot.kernel.ir import Alloc, Assign, Collective, Kernel, Let, may_fault, statements, walk
 from poot.target import Target
 
 
 def shared_bytes(kernel: Kernel) -> int:
     """Bytes of shared memory that a work-group takes: its arrays, and room for one operand of a collective a thread."""
     arrays = hidden = 0
-    for node in walk(kernel.body):
-        if isinstance(node, Alloc) and node.space == "shared":
-            arrays += math.prod(node.shape) * node.dtype.itemsize
-        elif isinstance(node, Collective):
-            hidden = max(hidden, kernel.group_invocations * max(4, node.dtype.itemsize))
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, Alloc) and stmt.space == "shared":
+            arrays += math.prod(stmt.shape) * stmt.dtype.itemsize
+        elif isinstance(stmt, (Let, Assign)) and isinstance(stmt.value, Collective):
+            hidden = max(hidden, kernel.group_invocations * max(4, stmt.value.dtype.itemsize))
     return arrays + hidden
 
 
@@ -26,12 +26,13 @@ def check_target(kernel: Kernel, target: Target) -> None:
     for param in kernel.params:
         if param.dtype not in target.dtypes:
             raise _lacks(kernel, target, param.dtype, f"`{param.name}` has it", kernel.where)
-    for node in walk(kernel.body):
+    nodes = walk(kernel.body)
+    for node in nodes:
         dtype = getattr(node, "dtype", None)
-        if isinstance(dtype, DType) and dtype not in target.dtypes:
+        if dtype is not None and dtype not in target.dtypes:
             raise _lacks(kernel, target, dtype, "it is used here", node.where)
     limits = dict(target.limits)
-    buffers = len(kernel.buffers) + bool(fault_sites(kernel))
+    buffers = len(kernel.buffers) + any(map(may_fault, nodes))
     for value, name, what, remedy in (
         (kernel.group_invocations, "workgroup_invocations", "threads in a work-group", "choose a smaller workgroup="),
         (shared_bytes(kernel), "workgroup_storage", "bytes of shared memory", "use smaller shared arrays"),

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from poot.errors import KernelFault
 from poot.kernel.ir import FAULT_WORDS, Kernel, fault_sites
 
-#: How the assertion of a scatter's lowering begins; it stands for an index that is out of range.
-SCATTER_FAULT = "scatter: an index is out of range"
+#: How the assertions of a primitive's lowering end that stand for an index out of range; the primitive comes first.
+INDEX_FAULT = "an index is out of range"
 
 
 def new_record() -> npt.NDArray[np.int32]:

@@ -14,7 +14,8 @@ The whole grammar stands on this page::
              | For(var, start, stop, step, body, unroll)  step is a non-zero constant
              | Break() | Continue() | Return()
              | Barrier()                                  the work-group waits; shared and global memory become visible
-             | Assert(condition, message)                 false: the first fault is recorded, the thread goes on
+             | Assert(condition, message, index, axis, extent)
+                                                          false: the first fault is recorded, the thread goes on
              | Alloc(name, dtype, shape, space)           space is shared (one a work-group) or private (one a thread)
 
     expr   ::= Const(value, dtype) | Var(name, dtype)
@@ -36,12 +37,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
 from typing_extensions import override
 
 from poot.dtypes import DType, bool_, i32
 from poot.errors import SourceLocation
+from poot.records import record
 
 Access = Literal["read", "write", "readwrite"]
 Space = Literal["shared", "private"]
@@ -55,7 +57,7 @@ _NOWHERE = field(default=None, compare=False, repr=False)
 # --- expressions ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Const:
     """A literal; two are equal only with the same bits, so that -0.0 and NaN keep their identity."""
 
@@ -78,7 +80,7 @@ class Const:
         return hash(self.key)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Var:
     """The value of a local or of a scalar parameter."""
 
@@ -87,7 +89,7 @@ class Var:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Load:
     """One element of a buffer parameter or allocated array, one index an axis."""
 
@@ -98,7 +100,7 @@ class Load:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Op:
     """A scalar operation of the table in `ops.py`; operands have the dtypes that its row demands."""
 
@@ -108,7 +110,7 @@ class Op:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cast:
     """Value conversion: floats to integers saturate with NaN to 0, integers wrap, floats round to nearest even."""
 
@@ -117,7 +119,7 @@ class Cast:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Index:
     """A number of the launch (axis 0 is x) or of a buffer (its extent or element stride on an axis)."""
 
@@ -128,7 +130,7 @@ class Index:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Collective:
     """A reduction or inclusive sum scan (by linear local index) over the work-group, in uniform flow."""
 
@@ -144,7 +146,7 @@ Expr: TypeAlias = Const | Var | Load | Op | Cast | Index | Collective
 # --- statements -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Let:
     """Declare a local of the value's dtype."""
 
@@ -153,7 +155,7 @@ class Let:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assign:
     """Give a declared local a new value of its dtype."""
 
@@ -162,7 +164,7 @@ class Assign:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     """Write one element."""
 
@@ -173,7 +175,7 @@ class Store:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Atomic:
     """A relaxed read-modify-write of one element; `result` names a local that receives the old value."""
 
@@ -187,7 +189,7 @@ class Atomic:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     condition: Expr
     then: tuple[Stmt, ...]
@@ -195,7 +197,7 @@ class If:
     where: SourceLocation | None = _NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class For:
     """`for var in range(start, stop, step)`; bounds are read once; `unroll` writes every turn out (constant bounds)."""
 
@@ -239,8 +241,13 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Assert:
+    """`index`, `axis` and `extent` are what the record keeps, where the condition is about an index."""
+
     condition: Expr
     message: str
+    index: Expr | None = None
+    axis: int = 0
+    extent: int = 0
     where: SourceLocation | None = _NOWHERE
 
 
@@ -388,11 +395,12 @@ def site_numbers(kernel: Kernel) -> dict[int, int]:
 
 
 def _faulting(kernel: Kernel) -> list[Load | Store | Atomic | Assert]:
-    return [
-        node
-        for node in walk(kernel.body)
-        if isinstance(node, Assert) or (isinstance(node, (Load, Store, Atomic)) and node.checked)
-    ]
+    return [node for node in walk(kernel.body) if may_fault(node)]
+
+
+def may_fault(node: Node) -> TypeGuard[Load | Store | Atomic | Assert]:
+    """Whether a node reports faults."""
+    return isinstance(node, Assert) or (isinstance(node, (Load, Store, Atomic)) and node.checked)
 
 
 # --- traversal ------------------------------------------------------------------------------------------------------
@@ -418,16 +426,18 @@ def operands(node: Node) -> tuple[Expr, ...]:
         case Atomic():
             compare = () if node.compare is None else (node.compare,)
             return (*node.indices, *compare, node.value)
-        case If() | While() | Assert():
+        case If() | While():
             return (node.condition,)
+        case Assert():
+            return (node.condition,) if node.index is None else (node.condition, node.index)
         case For():
             return (node.start, node.stop)
         case _:
             return ()
 
 
-def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
-    """The statement lists directly below a statement."""
+def blocks(stmt: Node) -> tuple[tuple[Stmt, ...], ...]:
+    """The statement lists directly below a node."""
     match stmt:
         case If():
             return (stmt.then, stmt.orelse)
@@ -440,21 +450,29 @@ def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
 def walk(body: tuple[Stmt, ...]) -> list[Node]:
     """Every statement and expression, parents before children, in program order."""
     found: list[Node] = []
+    waiting: list[Node] = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if isinstance(node, Op):
+            waiting += node.args[::-1]
+        elif not isinstance(node, (Var, Const, Index)):
+            for block in blocks(node)[::-1]:
+                waiting += block[::-1]
+            waiting += operands(node)[::-1]
+    return found
 
-    def expression(expr: Expr) -> None:
-        found.append(expr)
-        for child in operands(expr):
-            expression(child)
 
-    def statements(stmts: tuple[Stmt, ...]) -> None:
-        for stmt in stmts:
-            found.append(stmt)
-            for child in operands(stmt):
-                expression(child)
-            for block in blocks(stmt):
-                statements(block)
-
-    statements(body)
+def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
+    """Every statement, parents before children, in program order."""
+    found: list[Stmt] = []
+    waiting = list(reversed(body))
+    while waiting:
+        stmt = waiting.pop()
+        found.append(stmt)
+        if isinstance(stmt, (If, For, While)):
+            for block in blocks(stmt)[::-1]:
+                waiting += block[::-1]
     return found
 
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from poot.dtypes import DType
 from poot.kernel.ir import Const, Expr, Op
+from poot.records import record
 
 #: Coefficients by term number, none of them 0, and the constant.
 Terms: TypeAlias = "tuple[tuple[int, int], ...]"
@@ -21,7 +22,7 @@ Terms: TypeAlias = "tuple[tuple[int, int], ...]"
 Interval: TypeAlias = "tuple[int, int]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Linear:
     """An exact integer: the sum of coefficients times terms, plus a constant."""
 

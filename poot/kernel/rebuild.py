@@ -55,7 +55,8 @@ class Rebuilder:
                 start, stop = self.expr(stmt.start), self.expr(stmt.stop)
                 return replace(stmt, start=start, stop=stop, body=self.block(stmt.body))
             case Assert():
-                return replace(stmt, condition=self.expr(stmt.condition))
+                index = None if stmt.index is None else self.expr(stmt.index)
+                return replace(stmt, condition=self.expr(stmt.condition), index=index)
             case _:
                 return stmt
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
 from poot.dtypes import DType
 from poot.kernel.ir import Const, Expr, Var, operands
 from poot.kernel.ranges import Facts, Interval, Linear, Term
+from poot.records import record
 
 Implied: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"
 
 _NOTHING: frozenset[tuple[str, int]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Known:
     """A simplified expression; of an integer, its interval and linear form as well.
 

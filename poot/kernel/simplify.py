@@ -34,7 +34,7 @@ from poot.kernel.ir import (
     Var,
     While,
     jumps,
-    walk,
+    statements,
 )
 from poot.kernel.ranges import Interval, hull
 from poot.kernel.scope import Known, Scope, bounds
@@ -64,7 +64,7 @@ class _Simplifier:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.mutable = frozenset(node.name for node in walk(kernel.body) if isinstance(node, Assign))
+        self.mutable = frozenset(node.name for node in statements(kernel.body) if isinstance(node, Assign))
         self.scope = Scope(set(self.mutable))
         self.expr = Expressions(kernel, self.scope)
         self.facts = self.scope.facts
@@ -108,7 +108,8 @@ class _Simplifier:
             case Assert():
                 condition = self.expr(stmt.condition).expr
                 if not (isinstance(condition, Const) and condition.value):
-                    out.append(Assert(condition, stmt.message, stmt.where))
+                    index = None if stmt.index is None else self.expr(stmt.index).expr
+                    out.append(replace(stmt, condition=condition, index=index))
             case Break() | Continue() | Return():
                 out.append(stmt)
                 return False
@@ -171,7 +172,7 @@ class _Simplifier:
         """The locals declared before a statement that it changes."""
         if not self.mutable:
             return []
-        found = dict.fromkeys(node.name for node in walk((stmt,)) if isinstance(node, Assign))
+        found = dict.fromkeys(node.name for node in statements((stmt,)) if isinstance(node, Assign))
         return [name for name in found if name in self.scope.env]
 
     def intervals(self, names: list[str]) -> dict[str, Interval]:

@@ -209,7 +209,8 @@ class _Writer:
                 call = f"atomic_{stmt.op}({target}{compare}, {self.expr(stmt.value)})"
                 return call if stmt.result is None else f"{stmt.result}: {stmt.value.dtype.name} = {call}"
             case Assert():
-                return f"assert {self.expr(stmt.condition)}, {stmt.message!r}"
+                index = "" if stmt.index is None else f"  # {self.expr(stmt.index)}, axis {stmt.axis} of {stmt.extent}"
+                return f"assert {self.expr(stmt.condition)}, {stmt.message!r}{index}"
             case Alloc():
                 return f"{stmt.name} = {stmt.space}({stmt.dtype.name}, ({_sizes(stmt.shape)}))"
             case Barrier():

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from poot.kernel.ir import Expr
+from poot.records import record
 
 _numbers = itertools.count()
 
@@ -55,7 +56,7 @@ class Axis:
         return self.parts[0].leaves() + self.parts[1].leaves()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Affine:
     """`const` plus the sum of axes times non-zero coefficients, in the order in which the axes were made."""
 
@@ -63,11 +64,14 @@ class Affine:
     terms: tuple[tuple[Axis, int], ...] = ()
 
     def coefficient(self, axis: Axis) -> int:
-        return next((factor for term, factor in self.terms if term is axis), 0)
+        for term, factor in self.terms:
+            if term is axis:
+                return factor
+        return 0
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        return tuple(axis for axis, _ in self.terms)
+        return tuple([axis for axis, _ in self.terms])
 
     @override
     def __repr__(self) -> str:
@@ -95,13 +99,17 @@ def combine(parts: Iterable[tuple[Affine, int]], const: int = 0) -> Affine:
 
 def _made(const: int, total: dict[Axis, int]) -> Affine:
     terms = [(axis, factor) for axis, factor in total.items() if factor]
-    terms.sort(key=lambda term: term[0].number)
+    if len(terms) > 1:
+        terms.sort(key=lambda term: term[0].number)
     return Affine(const, tuple(terms))
 
 
 def expand(form: Affine) -> Affine:
     """The form with every split axis replaced by its parts."""
-    if all(axis.parts is None for axis, _ in form.terms):
+    for axis, _ in form.terms:
+        if axis.parts is not None:
+            break
+    else:
         return form
     total: dict[Axis, int] = {}
     for axis, factor in form.terms:
@@ -233,4 +241,4 @@ def axes_for(name: str, shape: Sequence[int]) -> tuple[Axis, ...]:
 
 def whole(axes: Sequence[Axis]) -> Indices:
     """The index that has one axis a dimension."""
-    return tuple(of_axis(axis) for axis in axes)
+    return tuple(map(of_axis, axes))

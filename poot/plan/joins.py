@@ -16,6 +16,7 @@ from poot.plan.elements import Probe, probe
 from poot.plan.emitter import Emitter
 from poot.plan.groups import Group, Places, known_axes
 from poot.plan.indexing import ZERO, Affine, Axis, Indices, Space, axes_for, dense, flatten, loops_of, of_axis, whole
+from poot.records import record
 from poot.trace.graph import Equation, Literal, Value
 from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
 from poot.trace.primitives.contract import dimension_numbers, free_axes
@@ -36,7 +37,7 @@ class Setting:
     makers: Mapping[int, Equation]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """One operand of a candidate: where it would be read."""
 

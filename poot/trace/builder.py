@@ -35,6 +35,7 @@ from poot.errors import (
     ShapeError,
     SourceLocation,
     UnsupportedDTypeError,
+    retyped,
 )
 from poot.trace.array import Array
 from poot.trace.check import check_graph
@@ -377,5 +378,5 @@ def as_builder_error(error: PootError) -> PootError:
         return error
     for plain, typed in _BUILDER_ERRORS:
         if isinstance(error, plain):
-            return typed(where=error.where, remedy=error.remedy, **error.fields)
+            return retyped(error, typed)
     return error

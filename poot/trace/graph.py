@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from poot.dtypes import ArraySpec, DType
 from poot.errors import ArgumentError, SourceLocation
+from poot.records import record
 
 ParamValue: TypeAlias = "bool | int | float | str | DType | ArraySpec | tuple[ParamValue, ...] | None"
 
@@ -72,7 +73,7 @@ def _exact(value: ParamValue) -> object:
     return type(value).__name__, value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """One array of a graph."""
 
@@ -88,7 +89,7 @@ class Value:
         return self.spec.shape
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Literal:
     """A 0-d constant written into the graph; equal only with the same bits."""
 
@@ -119,7 +120,7 @@ class Literal:
 Atom: TypeAlias = Value | Literal
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Equation:
     """One application of a primitive.  `where` is the user's line; equality ignores it."""
 
@@ -132,7 +133,7 @@ class Equation:
     where: SourceLocation | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variable:
     """A named constant, input or state."""
 

@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 
 import numpy as np
 
-from poot.errors import SourceLocation
+from poot.errors import SourceLocation, locate_with
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # np.sum(x) on a tracer passes through NumPy's Python code, which is no more the user's than poot's own.
@@ -36,10 +36,15 @@ def user_frame() -> FrameType | None:
         internal = known.get(file)
         if internal is None:
             internal = _remember_file(file)
-        if not internal:
+        if not internal and (file[0] != "<" or not _generated(frame)):
             return frame
         frame = frame.f_back
     return None
+
+
+def _generated(frame: FrameType) -> bool:
+    """Whether code without a file belongs to poot: methods that dataclasses write."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "poot"
 
 
 def frame_location(frame: FrameType) -> SourceLocation:
@@ -83,3 +88,6 @@ def _in_characters(location: SourceLocation) -> SourceLocation:
     data = text.encode()
     start, end = (len(data[:offset].decode(errors="ignore")) for offset in (location.column, location.end_column))
     return SourceLocation(location.file, location.line, start, end, location.function)
+
+
+locate_with(user_location)

@@ -60,6 +60,7 @@ def test_the_reference_agrees_with_the_stored_embeddings(wide: dict[str, np.ndar
     assert np.max(np.abs(np.array(actual) - EXPECTED)) <= 1e-6
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
 def test_short_sentences_on_every_device(device_name: str) -> None:
     params = example.params_on(poot.device(device_name))
     for chosen, rows, length in (([9], 1, 2), ([9, 3], 3, 11)):

@@ -17,7 +17,7 @@ class Compiled:
     def __init__(self, kernel: Kernel, *, vector_lanes: int | None = None, contract: bool = False) -> None:
         self.kernel = kernel
         self.source: NativeSource = render(kernel, vector_lanes=vector_lanes, contract=contract)
-        self._object = load_object(compile_object(self.source.text), [self.source.symbol])
+        self._object = load_object(compile_object(self.source.text, vectors=self.source.vectors), [self.source.symbol])
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self._call = function(self._object.address(self.source.symbol))
         self.fault = np.zeros(FAULT_WORDS, np.int32)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
 import poot
-from poot import Builder, StepInputs, TraceLimits, WeightStore, f32, ops
+from poot import Builder, StepInputs, TraceLimits, WeightStore, bf16, f16, f32, f64, i32, ops
+from poot.dtypes import ALL
+from poot.errors import PootError
 
 
 @pytest.mark.parametrize(
@@ -85,3 +88,62 @@ def test_misuse_of_the_engine_is_told_by_type() -> None:
     for message, use in uses.items():
         with pytest.raises(TypeError, match=message):
             use()
+
+
+KINDS: dict[str, Any] = {
+    **{f"array {dtype}": np.ones(3, dtype.dtype) for dtype in ALL},
+    **{f"0-d {dtype}": np.ones((), dtype.dtype) for dtype in ALL},
+    **{f"scalar {dtype}": dtype.dtype.type(1) for dtype in ALL},
+    **{f"list of {dtype}": [dtype.dtype.type(1)] for dtype in ALL if dtype not in (f16, bf16)},
+    **{f"list of arrays {dtype}": [np.ones(2, dtype.dtype), np.ones(2, dtype.dtype)] for dtype in ALL},
+    "float": 1.5,
+    "int": 2,
+    "bool": True,
+    "floats": [1.0, 2],
+    "ints": (1, 2),
+    "bools": [[True], [False]],
+    "mixed": [True, 2],
+    "empty": [],
+    "array of poot": poot.asarray(np.ones(2, np.float16)),
+    "list with an array of poot": [poot.asarray(np.float32(1)), 2.0],
+}
+
+
+@pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_one_rule_wherever_asarray_is_called(kind: str) -> None:
+    value = KINDS[kind]
+    expected = ops.asarray(value)
+    traced = poot.trace(lambda: (poot.asarray(value), ops.asarray(value)), device="cpu")()
+    for found in (poot.asarray(value), *traced):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    for dtype in (f32, i32, f64):
+        assert poot.asarray(value, dtype=dtype).dtype is ops.asarray(value, dtype=dtype).dtype is dtype
+
+
+def test_numpys_own_scalars_are_numbers_and_its_arrays_are_not() -> None:
+    assert poot.asarray(np.float64(1)).dtype is f32 and poot.asarray(np.int64(1)).dtype is i32
+    assert poot.asarray(np.array(1.0)).dtype is f64 and poot.asarray([np.array(1.0)]).dtype is f64
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: poot.asarray(np.arange(10.0)[::2], copy=False),
+        lambda: poot.asarray([np.ones(2)], copy=False),
+        lambda: poot.asarray("text"),
+        lambda: poot.asarray([[1], [2, 3]]),
+        lambda: poot.trace(lambda x: x, f64="f16"),  # type: ignore[call-overload]
+        lambda: poot.trace(numerics="exact")(lambda x: x)(np.ones(2)),  # type: ignore[call-overload]
+        lambda: poot.device(3),  # type: ignore[arg-type]
+        lambda: ops.sum(np.ones(3), axis=5),
+        lambda: ops.take(np.ones(3), [1], mode="drop"),  # type: ignore[arg-type]
+        lambda: poot.compile(3, 4),  # type: ignore[arg-type]
+    ],
+)
+def test_refusals_name_the_users_line(call: Any) -> None:
+    with pytest.raises(PootError) as caught:
+        call()
+    assert caught.value.where is not None and caught.value.where.file == __file__
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert str(copied) == str(caught.value) and copied.where == caught.value.where

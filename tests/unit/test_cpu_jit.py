@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 import warnings
 
 import llvmlite.binding as llvm
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from poot.backends.cpu.jit import HostCPU, assembly, compile_object, host, load_object
+from poot.backends.cpu.llvm_calls import Gate
 from poot.backends.cpu.objects import undefined_symbols
 from poot.errors import CompileError, DeviceError
 
@@ -242,3 +244,74 @@ def test_a_forked_child_compiles_while_the_parent_does() -> None:
     finally:
         stop.set()
         thread.join()
+
+
+def test_threads_compile_the_same_object() -> None:
+    expected = compile_object(SCALE)
+    images: list[bytes] = []
+    threads = [threading.Thread(target=lambda: images.append(compile_object(SCALE))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert images == [expected] * 6
+
+
+# --- who is inside ----------------------------------------------------------------------------------------------------
+
+
+def test_several_threads_are_inside_at_once() -> None:
+    gate, meeting = Gate(), threading.Barrier(3)
+
+    def work() -> None:
+        with gate.entered(), gate.entered():
+            meeting.wait(timeout=30)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    meeting.wait(timeout=30)
+    for thread in threads:
+        thread.join()
+
+
+def test_a_closed_gate_waits_for_those_inside_and_lets_none_in() -> None:
+    gate, inside, leave = Gate(), threading.Event(), threading.Event()
+    events: list[str] = []
+
+    def first() -> None:
+        with gate.entered():
+            inside.set()
+            leave.wait(timeout=30)
+            with gate.entered():  # a thread that is inside may go on
+                events.append("first")
+
+    def second() -> None:
+        with gate.entered():
+            events.append("second")
+
+    threads = [threading.Thread(target=first)]
+    threads[0].start()
+    inside.wait(timeout=30)
+    threading.Timer(0.05, leave.set).start()
+    gate.close()
+    assert events == ["first"]
+    threads.append(threading.Thread(target=second))
+    threads[1].start()
+    time.sleep(0.02)
+    assert events == ["first"]
+    gate.open()
+    for thread in threads:
+        thread.join()
+    assert events == ["first", "second"]
+
+
+def test_a_thread_inside_may_close_the_gate_itself() -> None:
+    gate = Gate()
+    with gate.entered():
+        gate.close()
+        with gate.entered():
+            pass
+        gate.open()
+    with gate.entered():
+        pass

@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\S*)[ \t]*$")
+LONG = ("docs/extending.md",)  # runs the conformance core on its example device
 
 
 def program(page: str) -> str:
@@ -26,9 +28,10 @@ def program(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def pages() -> list[str]:
+def pages() -> list[Any]:
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [path.relative_to(ROOT).as_posix() for path in found if program(path.read_text("utf-8")).strip()]
+    names = [path.relative_to(ROOT).as_posix() for path in found if program(path.read_text("utf-8")).strip()]
+    return [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in names]
 
 
 @pytest.mark.parametrize("page", pages())

@@ -91,8 +91,8 @@ def test_other_files(data: bytes, message: str) -> None:
 
 def test_other_versions_and_damage() -> None:
     container = json.loads(dump_program(program()))
-    with pytest.raises(SerialisationError, match="it has version 3, and this poot reads version 2"):
-        load_program(json.dumps(container | {"version": 3}).encode())
+    with pytest.raises(SerialisationError, match=r"it has version 99, and this poot reads version \d"):
+        load_program(json.dumps(container | {"version": 99}).encode())
     with pytest.raises(SerialisationError, match="it is damaged"):
         load_program(json.dumps(container | {"program": container["program"][:-5]}).encode())
 

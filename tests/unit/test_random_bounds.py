@@ -61,6 +61,7 @@ def test_every_admissible_error_is_within_bounds(monkeypatch: pytest.MonkeyPatch
     assert checked > 20
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_most_floats_are_known_to_a_tenth() -> None:
     total = np.zeros(3)

@@ -48,6 +48,7 @@ def test_golden_kernels_compile(name: str) -> None:
     assert dict(compile_kernel(CASES[name].make(), AMDGCN).resources)["spills"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_every_operation_compiles(dtype: DType) -> None:
     """Correctly rounded, and no flush of subnormals: what docs/numerics.md asks for."""

@@ -23,7 +23,7 @@ from tests.unit.gpu_kernels import CASES, Written
 from tests.unit.threads_support import forked
 
 WIDE = replace(
-    Target.parse("wgpu"), dtypes=frozenset(ALL), features=frozenset({"f64", "i64", "int64_atomics"})
+    Target.parse("wgpu"), dtypes=frozenset(ALL), features=frozenset({"f64", "i64", "int64_atomics", "correct_division"})
 ).replace_limits(workgroup_storage=1 << 20)
 
 

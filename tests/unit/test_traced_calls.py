@@ -335,7 +335,7 @@ def test_an_index_out_of_range_on_any_axis_faults_on_every_device(device: poot.D
     take = poot.trace(device=device)(lambda x, i: x[(slice(None),) * axis + (i,)])
     good = np.array([2, -1, 0], np.int32)
     assert same(take(x, good), np.take(x, good, axis))
-    with pytest.raises(IndexError, match=rf"index {bad if bad > 0 else bad + 3} is out of range for axis {axis}"):
+    with pytest.raises(IndexError, match=rf"index {bad} is out of range for axis {axis}"):
         np.asarray(take(x, np.array([0, bad, 1], np.int32)))
     assert same(take(x, good), np.take(x, good, axis))
 

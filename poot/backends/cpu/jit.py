@@ -5,7 +5,7 @@ Two things that LLVM accepts would harm the process, and are refused before it s
 target (they pass the verifier and abort in the code generator), and calls of library functions (they would be found in
 the process, whatever it happens to have loaded).  Objects depend on nothing but `memcpy`, `memmove` and `memset`.
 
-LLVM is entered by one thread at a time; the lock is held around LLVM's own work and nothing else.
+Several threads compile at once; objects are linked by one at a time.  A fork waits for all of them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
+from poot.backends.cpu.llvm_calls import Gate, Machine, Module
 from poot.backends.cpu.objects import undefined_symbols
 from poot.errors import CompileError, DeviceError
 
@@ -46,16 +47,28 @@ _SYMBOLS = frozenset({"memcpy", "memmove", "memset"})
 _INLINE_ASSEMBLY = re.compile(r'(?<![\w.%@"$-])asm(?=[\s"])')
 
 _lock = threading.RLock()
+_compiling = Gate()
 _names = itertools.count()
 
+
+def _before_fork() -> None:
+    """A child must not inherit LLVM in the middle of another thread's work."""
+    _compiling.close()  # first: a thread inside may need the lock, where the last reference to an object goes
+    _lock.acquire()
+
+
+def _after_fork() -> None:
+    _lock.release()
+    _compiling.open()
+
+
 if hasattr(os, "register_at_fork"):
-    # A child must not inherit LLVM in the middle of another thread's compilation.
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 @contextlib.contextmanager
 def llvm_lock() -> Iterator[None]:
-    """LLVM to oneself, for code generators of other targets."""
+    """The lock of what LLVM does through llvmlite, for code generators of other targets."""
     with _lock:
         yield
 
@@ -99,11 +112,21 @@ def _initialize() -> None:
     llvm.initialize_native_asmparser()
 
 
-@functools.cache
-def _machine(cpu: HostCPU, opt_level: int) -> llvm.TargetMachine:
-    return llvm.Target.from_triple(cpu.triple).create_target_machine(
-        cpu=cpu.name, features=cpu.features, opt=opt_level, reloc="default", codemodel="jitdefault", jit=True
-    )
+#: Machines that no thread has at the moment.
+_idle: dict[tuple[HostCPU, int], list[Machine]] = {}
+
+
+@contextlib.contextmanager
+def _machine(cpu: HostCPU, opt_level: int) -> Iterator[Machine]:
+    """A machine to oneself; there are as many as were ever in use at once."""
+    host()
+    idle = _idle.setdefault((cpu, opt_level), [])
+    try:
+        machine = idle.pop()
+    except IndexError:
+        machine = Machine(cpu.triple, cpu.name, cpu.features, opt_level, jit=True)
+    yield machine
+    idle.append(machine)
 
 
 _OBJECTS_PER_LINKER = 32
@@ -133,69 +156,43 @@ def compile_object(
     what: str = "LLVM IR",
     cpu: HostCPU | None = None,
     inline_assembly: bool = False,
+    vectors: bool = False,
 ) -> bytes:
     """The native object of `ir_text`, optimised at `opt_level` (0 to 3) for `cpu` (the host).
 
+    `vectors` says that its loops are over vectors already, which saves passes that would have nothing to do.
     `what` names the text in errors.  `CompileError` carries LLVM's message if the text does not parse or verify, and
     says so if it uses an intrinsic, inline assembly (unless `inline_assembly`) or an outside symbol that it may not.
     """
-    with _optimised(ir_text, cpu or host(), opt_level, what, inline_assembly) as (machine, module):
-        image = machine.emit_object(module)
+    with _optimised(ir_text, cpu or host(), opt_level, what, inline_assembly, vectors) as module:
+        image = module.emit()
     _require_closed(image, what)
     return image
 
 
 def assembly(ir_text: str, *, opt_level: int = 3, what: str = "LLVM IR", cpu: HostCPU | None = None) -> str:
     """The assembly text of what `compile_object` makes, for reading; the same errors."""
-    with _optimised(ir_text, cpu or host(), opt_level, what, inline_assembly=False) as (machine, module):
-        return machine.emit_assembly(module)
+    with _optimised(ir_text, cpu or host(), opt_level, what, False, False) as module:
+        return module.emit(assembly=True).decode()
 
 
 @contextlib.contextmanager
 def _optimised(
-    ir_text: str, cpu: HostCPU, opt_level: int, what: str, inline_assembly: bool
-) -> Iterator[tuple[llvm.TargetMachine, llvm.ModuleRef]]:
-    """A parsed, verified, checked and optimised module, with LLVM's lock held while the caller emits it."""
+    ir_text: str, cpu: HostCPU, opt_level: int, what: str, inline_assembly: bool, vectors: bool
+) -> Iterator[Module]:
+    """A parsed, verified, checked and optimised module, until the caller has emitted it."""
     if not inline_assembly and _INLINE_ASSEMBLY.search(ir_text):
         raise _failure(what, "it has inline assembly")
-    with _lock:
-        machine = _machine(cpu, opt_level)
-        # A context of its own, so that the module's types and constants go with it.
-        with contextlib.closing(llvm.create_context()) as context:
-            try:
-                with contextlib.closing(llvm.parse_assembly(ir_text, context)) as module:
-                    module.triple = cpu.triple
-                    module.data_layout = str(machine.target_data)
-                    module.verify()
-                    _require_known([function.name for function in module.functions if function.is_declaration], what)
-                    run_passes(machine, module, opt_level)
-                    yield machine, module
-            except CompileError:
-                raise
-            except RuntimeError as error:
-                raise _failure(what, str(error).strip()) from None
-
-
-def run_passes(machine: llvm.TargetMachine, module: llvm.ModuleRef, opt_level: int) -> None:
-    """Optimise a module in place; the caller holds `llvm_lock`."""
-    # Each is closed here, under the lock: one left to its finaliser would enter LLVM outside it.
-    with (
-        contextlib.closing(llvm.create_pipeline_tuning_options(opt_level)) as options,
-        contextlib.closing(llvm.create_pass_builder(machine, options)) as builder,
-        _pipeline(builder) as passes,
-    ):
-        passes.run(module, builder)
-
-
-@contextlib.contextmanager
-def _pipeline(builder: llvm.PassBuilder) -> Iterator[llvm.ModulePassManager]:
-    passes = builder.getModulePassManager()
-    try:
-        yield passes
-    finally:
-        # llvmlite's `close` of a pass manager resolves to a base class that frees nothing.
-        llvm.NewPassManager._dispose(passes)
-        passes.detach()
+    with _compiling.entered(), _machine(cpu, opt_level) as machine:
+        try:
+            with contextlib.closing(Module(ir_text, machine)) as module:
+                _require_known(module.declared(), what)
+                module.optimise(opt_level, vectors=vectors)
+                yield module
+        except CompileError:
+            raise
+        except RuntimeError as error:
+            raise _failure(what, str(error).strip()) from None
 
 
 def _require_known(declared: Sequence[str], what: str) -> None:

@@ -22,10 +22,11 @@ def compile_native(kernel: Kernel, target: Target, contract: bool) -> Rendered:
     """The object of a prepared kernel for this machine; the key is the rendered text with all that compiles it."""
     source = render(kernel, contract=contract)
     cpu = host()
-    key = cache.artifact_key("native", _llvmlite(), cpu.triple, cpu.name, cpu.features, source.text)
+    passes = "vectors" if source.vectors else "scalars"
+    key = cache.artifact_key("native", _llvmlite(), cpu.triple, cpu.name, cpu.features, passes, source.text)
     image = cache.load(key)
     if image is None or not is_object(image):
-        image = compile_object(source.text, what=f"kernel {kernel.name}")
+        image = compile_object(source.text, what=f"kernel {kernel.name}", vectors=source.vectors)
         cache.store(key, image)
     return Rendered(image, source.symbol, source.text)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poot.kernel.ir import Const, For, If, Kernel, Stmt, While, blocks, operands, walk
+from poot.kernel.ir import Const, For, If, Kernel, Stmt, While, blocks, operands, statements
 
 #: Lane operations below which waking workers costs more than it brings (a few microseconds of work).
 _INLINE = 60_000
@@ -50,7 +50,7 @@ def _trips(loop: For) -> int:
 
 def is_steady(kernel: Kernel) -> bool:
     """Whether the trips of a kernel's loops are known, and `group_work` therefore is no guess."""
-    loops = [stmt for stmt in walk(kernel.body) if isinstance(stmt, (For, While))]
+    loops = [stmt for stmt in statements(kernel.body) if isinstance(stmt, (For, While))]
     return all(isinstance(loop, For) and _is_counted(loop) for loop in loops)
 
 

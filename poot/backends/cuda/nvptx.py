@@ -16,7 +16,8 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from poot.backends.cpu.jit import llvm_lock, run_passes
+from poot.backends.cpu.jit import llvm_lock
+from poot.backends.cpu.llvm_calls import Machine, Module
 from poot.errors import CompileError
 
 _TRIPLE = "nvptx64-nvidia-cuda"
@@ -34,13 +35,11 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 
 @functools.cache
-def _machine(arch: str) -> llvm.TargetMachine:
+def _machine(arch: str) -> Machine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     features = "+" + _VERSIONS.get(arch, "ptx83")
-    return llvm.Target.from_triple(_TRIPLE).create_target_machine(
-        cpu=arch, features=features, opt=3, reloc="default", codemodel="default"
-    )
+    return Machine(_TRIPLE, arch, features, 3, jit=False)
 
 
 def compile_ptx(ir_text: str, arch: str, *, what: str = "LLVM IR") -> str:
@@ -49,16 +48,12 @@ def compile_ptx(ir_text: str, arch: str, *, what: str = "LLVM IR") -> str:
         if not _OURS.match(name):  # LLVM ends the process on one that the target does not have
             raise CompileError(what=what, target=f"cuda:{arch}", message=f"it declares {name}, which PTX may not use")
     with llvm_lock():
-        machine = _machine(arch)
-        with contextlib.closing(llvm.create_context()) as context:
-            try:
-                with contextlib.closing(llvm.parse_assembly(ir_text, context)) as module:
-                    module.data_layout = str(machine.target_data)
-                    module.verify()
-                    run_passes(machine, module, 3)
-                    return machine.emit_assembly(module)
-            except RuntimeError as error:
-                raise CompileError(what=what, target=f"cuda:{arch}", message=str(error).strip()) from None
+        try:
+            with contextlib.closing(Module(ir_text, _machine(arch))) as module:
+                module.optimise(3)
+                return module.emit(assembly=True).decode()
+        except RuntimeError as error:
+            raise CompileError(what=what, target=f"cuda:{arch}", message=str(error).strip()) from None
 
 
 @functools.cache

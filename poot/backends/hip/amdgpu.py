@@ -13,7 +13,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from poot.backends.cpu.jit import llvm_lock, run_passes
+from poot.backends.cpu.jit import llvm_lock
+from poot.backends.cpu.llvm_calls import Machine, Module
 from poot.backends.cuda.triton import require_triton, triton_lock, version
 from poot.errors import CompileError, Unsupported
 
@@ -28,10 +29,10 @@ _OURS = re.compile(
 
 
 @functools.cache
-def _machine(arch: str) -> llvm.TargetMachine:
+def _machine(arch: str) -> Machine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple(_TRIPLE).create_target_machine(cpu=arch, opt=3, reloc="default", codemodel="default")
+    return Machine(_TRIPLE, arch, "", 3, jit=False)
 
 
 def compile_amdgpu(ir_text: str, arch: str, *, what: str = "LLVM IR") -> tuple[str, bytes]:
@@ -67,15 +68,9 @@ def _require_code_generator(what: str, target: str) -> None:
 def _optimised(ir_text: str, arch: str, what: str) -> str:
     with llvm_lock():
         try:
-            machine = _machine(arch)
-            with (
-                contextlib.closing(llvm.create_context()) as context,
-                contextlib.closing(llvm.parse_assembly(ir_text, context)) as module,
-            ):
-                module.data_layout = str(machine.target_data)
-                module.verify()
-                run_passes(machine, module, 3)
-                return _without_declared_attributes(str(module))
+            with contextlib.closing(Module(ir_text, _machine(arch))) as module:
+                module.optimise(3)
+                return _without_declared_attributes(module.text())
         except RuntimeError as error:
             raise CompileError(what=what, target=f"hip:{arch}", message=str(error).strip()) from None
 

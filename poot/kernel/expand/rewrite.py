@@ -32,7 +32,7 @@ from poot.kernel.ir import (
     Store,
     Var,
     While,
-    walk,
+    statements,
 )
 
 _BITWISE = frozenset({"select", "bitcast"})  # these move bits, and take narrow floats as they are
@@ -108,8 +108,10 @@ class _Expander(KernelBuilder):
                 return For(var, start, stop, step, self.statements(body), unroll, where)
             case While():
                 return self._while(stmt)
-            case Assert(condition, message, where):
-                return Assert(self._expression(condition), message, where)
+            case Assert():
+                condition = self._expression(stmt.condition)
+                index = None if stmt.index is None else self._expression(stmt.index)
+                return replace(stmt, condition=condition, index=index)
             case _:
                 return stmt
 
@@ -154,7 +156,7 @@ class _Expander(KernelBuilder):
 def _declared(kernel: Kernel) -> list[str]:
     """Every name that the kernel uses for a parameter, local or array."""
     names = [param.name for param in kernel.params]
-    for node in walk(kernel.body):
+    for node in statements(kernel.body):
         match node:
             case Let(name=name) | Alloc(name=name) | For(var=name):
                 names.append(name)

@@ -14,7 +14,7 @@ import numpy as np
 from poot.kernel.interpret.affine import Value, as_array
 from poot.kernel.interpret.frame import Frame, Turns
 from poot.kernel.interpret.space import Array, Mask, both, either, truth, without
-from poot.kernel.ir import Return, Stmt, walk
+from poot.kernel.ir import Assert, Return, Stmt, walk
 
 Evaluate: TypeAlias = Callable[[Frame], Value]
 Execute: TypeAlias = Callable[[Frame], None]
@@ -41,12 +41,18 @@ def assign(name: str, value: Evaluate) -> Execute:
     return run
 
 
-def assert_(condition: Evaluate, site: int) -> Execute:
-    """A failed assertion is a fault; the lanes go on."""
+def assert_(condition: Evaluate, index: Evaluate | None, stmt: Assert, site: int) -> Execute:
+    """A failed assertion is a fault, of the first lane that fails; the lanes go on."""
 
     def run(f: Frame) -> None:
-        if without(f.mask, truth(as_array(condition(f)))) is not False:
-            f.faults.claim(site)
+        failed = without(f.mask, truth(as_array(condition(f))))
+        if failed is False:
+            return
+        at = 0
+        if index is not None:
+            values, lanes = np.broadcast_arrays(as_array(index(f)), failed)
+            at = int(values.flat[int(lanes.argmax())])
+        f.faults.claim(site, stmt.axis, at, stmt.extent)
 
     return run
 

@@ -184,7 +184,8 @@ class Translator:
                     turns = flow.while_(self.expr(stmt.condition), self.block(stmt.body), flow.leaves(stmt.body))
                 return _after(before, turns)
             case Assert():
-                return flow.assert_(self.expr(stmt.condition), self.sites[id(stmt)])
+                index = None if stmt.index is None else self.expr(stmt.index)
+                return flow.assert_(self.expr(stmt.condition), index, stmt, self.sites[id(stmt)])
             case Alloc():
                 return self.alloc(stmt)
             case Break():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from poot.dtypes import DType, bool_
+from poot.dtypes import DType, bool_, i64
 from poot.errors import SourceLocation
 from poot.kernel.ir import (
     Alloc,
@@ -172,7 +172,8 @@ class Body:
         self.e.branch(self.e.emit(f"xor i1 {condition.text}, true"), failed, held, rare=True)
         self.e.label(failed)
         with self.e.scope():
-            self.faults.report(stmt)
+            index = [] if stmt.index is None else [self.expr(stmt.index)]
+            self.faults.report(stmt, index, [constant(stmt.extent, i64)], stmt.axis)
         self.e.label(held)
 
     def _if(self, stmt: If) -> None:

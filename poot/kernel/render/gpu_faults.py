@@ -56,15 +56,17 @@ class Faults:
             inside = e.emit(f"and i1 {inside}, {ok}") if inside else ok
         return inside
 
-    def report(self, node: object, indices: Sequence[Value] = (), extents: Sequence[Value] = ()) -> None:
-        """Record a fault, of the first axis whose index is outside; of an assertion, without indices."""
+    def report(
+        self, node: object, indices: Sequence[Value] = (), extents: Sequence[Value] = (), first: int = 0
+    ) -> None:
+        """Record a fault, of the first axis whose index is outside, counted from `first`."""
         e = self._e
         self.used = True
         axis, at, end = "0", "0", "0"
         for number in reversed(range(len(indices))):
             index, extent = (self._wide(value) for value in (indices[number], extents[number]))
             if number == len(indices) - 1:
-                axis, at, end = str(number), index, extent
+                axis, at, end = str(first + number), index, extent
                 continue
             past = e.emit(f"icmp uge i64 {index}, {extent}")
             axis = e.emit(f"select i1 {past}, i32 {number}, i32 {axis}")

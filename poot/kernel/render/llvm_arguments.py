@@ -21,13 +21,13 @@ class Arguments:
     groups: list[str] = field(default_factory=lambda: ["", "", ""])
     launch: str = ""
     fault: str = ""
-    metadata: list[str] = field(default_factory=list[str])
 
 
 def arguments(e: Emitter, kernel: Kernel) -> Arguments:
     """Read every slot at the start of the function."""
     result = Arguments()
-    loaded = {slot: _slot(e, number, slot) for number, slot in enumerate(argument_slots(kernel))}
+    same = e.node("")
+    loaded = {slot: _slot(e, number, slot, same) for number, slot in enumerate(argument_slots(kernel))}
     index = kernel.index_dtype
     for slot, text in loaded.items():
         match slot.kind:
@@ -55,10 +55,10 @@ def arguments(e: Emitter, kernel: Kernel) -> Arguments:
     return result
 
 
-def _slot(e: Emitter, number: int, slot: Slot) -> str:
+def _slot(e: Emitter, number: int, slot: Slot, same: str) -> str:
     pointer = "%args" if number == 0 else e.emit(f"getelementptr i8, ptr %args, i64 {8 * number}")
     t = "ptr" if slot.kind in ("buffer", "fault") else MEMORY[slot.dtype]
-    text = e.emit(f"load {t}, ptr {pointer}, align 8, !invariant.load !1")
+    text = e.emit(f"load {t}, ptr {pointer}, align 8, !invariant.load {same}")
     if t != "ptr" and t != REGISTER[slot.dtype]:
         return e.emit(f"icmp ne {t} {text}, 0")
     return text
@@ -75,15 +75,12 @@ def _sized(e: Emitter, text: str, dtype: DType) -> str:
 def _buffers(e: Emitter, kernel: Kernel, loaded: dict[Slot, str], result: Arguments) -> None:
     """Buffers never overlap where one of them is written, which their scopes tell LLVM."""
     index, names = kernel.index_dtype, [param.name for param in kernel.buffers]
-    scopes = {name: number for number, name in enumerate(names, start=3)}
-    first = 3 + len(names)
-    result.metadata = ["!1 = !{}", "!2 = distinct !{!2}"]
-    result.metadata += [f"!{scope} = distinct !{{!{scope}, !2}}" for scope in scopes.values()]
-    for number, param in enumerate(kernel.buffers):
-        own, others = first + 2 * number, first + 2 * number + 1
-        elsewhere = ", ".join(f"!{scope}" for name, scope in scopes.items() if name != param.name)
-        result.metadata += [f"!{own} = !{{!{scopes[param.name]}}}", f"!{others} = !{{{elsewhere}}}"]
-        tags = f", !alias.scope !{own}, !noalias !{others}"
+    domain = e.node("!self")
+    scopes = {name: e.node(f"!self, {domain}") for name in names}
+    for param in kernel.buffers:
+        own = e.node(scopes[param.name])
+        others = e.node(", ".join(scope for name, scope in scopes.items() if name != param.name))
+        tags = f", !alias.scope {own}, !noalias {others}"
         extents = tuple(
             constant(extent, index)
             if extent is not None

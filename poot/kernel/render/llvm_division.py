@@ -50,11 +50,13 @@ def _by_constant(e: Emitter, name: str, dtype: DType, t: str, arg: Value, a: str
         return e.emit(f"{'udiv' if name == 'floor_div' else 'urem'} {t} {a}, {divisors}")
     if divisor == -1:
         return every(t, 0) if name == "rem" else e.emit(f"sub {t} {every(t, 0)}, {a}")
-    rest = e.emit(f"srem {t} {a}, {divisors}")
-    past = _compare(e, "slt" if divisor > 0 else "sgt", t, rest, 0)
     if name == "rem":
+        rest = e.emit(f"srem {t} {a}, {divisors}")
+        past = _compare(e, "slt" if divisor > 0 else "sgt", t, rest, 0)
         return _select(e, t, past, e.emit(f"add {t} {rest}, {divisors}"), rest)
     quotient = e.emit(f"sdiv {t} {a}, {divisors}")
+    product = e.emit(f"mul nsw {t} {quotient}, {divisors}")
+    past = e.emit(f"icmp {'sgt' if divisor > 0 else 'slt'} {t} {product}, {a}")
     return _select(e, t, past, e.emit(f"sub {t} {quotient}, {every(t, 1)}"), quotient)
 
 

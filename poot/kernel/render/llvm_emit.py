@@ -115,6 +115,8 @@ class Emitter:
         self.stack = 0
         self.entry: list[str] = []
         self.lines: list[str] = []
+        #: Nodes of metadata, numbered in order.
+        self.metadata: list[str] = []
         self.mask: str | None = None
         self.open = True
         self.block = "entry"
@@ -124,6 +126,7 @@ class Emitter:
         self.bits_type = f"i{lanes}"
         self.all_lanes = "true" if lanes == 1 else "splat (i1 true)"
         self._count = 0
+        self._plain = ""
         self._known: list[dict[tuple[str, ...], str]] = [{}]
         self._steps: dict[tuple[str, int], str] = {}
 
@@ -162,6 +165,28 @@ class Emitter:
         weights = ", !prof !0" if rare else ""
         self.lines.append(f"  br i1 {condition}, label %{then}, label %{orelse}{weights}")
         self.open = False
+
+    def again(self, condition: str, body: str, after: str, *, few: bool = False) -> None:
+        """End the last block of a loop, which LLVM may unroll if it makes `few` turns.
+
+        A vector of lanes is several registers as a rule, so that more turns at a time gain little and cost LLVM much.
+        """
+        kept = f", !llvm.loop {self.loop_node()}" if self.lanes > 1 and not few else ""
+        self.lines.append(f"  br i1 {condition}, label %{body}, label %{after}{kept}")
+        self.open = False
+
+    def node(self, text: str) -> str:
+        """A new node of metadata: the operands of a tuple, in which `!self` is the node itself."""
+        name = f"!{len(self.metadata)}"
+        distinct = "distinct " if "!self" in text else ""
+        self.metadata.append(f"{name} = {distinct}!{{{text.replace('!self', name)}}}")
+        return name
+
+    def loop_node(self) -> str:
+        """A node for a loop that is not to be unrolled."""
+        if not self._plain:
+            self._plain = self.node('!"llvm.loop.unroll.disable"')
+        return self.node(f"!self, {self._plain}")
 
     def cell(self, llvm_type: str, align: int | None = None) -> str:
         """A stack slot that lives as long as the function."""

@@ -102,8 +102,15 @@ class Faults:
         """The mask of the active lanes that are outside, "" where all go the same way."""
         return self._e.without(self.inside(bounds)) if bounds.vector else ""
 
-    def report(self, node: object, failed: str, indices: Sequence[Value] = (), extents: Sequence[Value] = ()) -> None:
-        """Record the fault of the first lane of `failed`, on the first axis that it misses."""
+    def report(
+        self,
+        node: object,
+        failed: str,
+        indices: Sequence[Value] = (),
+        extents: Sequence[Value] = (),
+        first: int = 0,
+    ) -> None:
+        """Record the fault of the first lane of `failed`, on the first axis that it misses, counted from `first`."""
         e = self._e
         self.used = True
         # Where all fail together, any lane that is active will do.
@@ -113,7 +120,7 @@ class Faults:
         for number in reversed(range(len(indices))):
             index, end = self._index(indices[number], lane), wide(e, extents[number])
             if number == len(indices) - 1:
-                axis, at, extent = str(number), index, end
+                axis, at, extent = str(first + number), index, end
                 continue
             past = e.emit(f"icmp uge i64 {index}, {end}")
             axis = e.emit(f"select i1 {past}, i32 {number}, i32 {axis}")

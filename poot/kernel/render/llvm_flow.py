@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from typing_extensions import override
 
+from poot.dtypes import i64
 from poot.kernel.ir import (
     Alloc,
     Assert,
@@ -32,7 +33,7 @@ from poot.kernel.ir import (
     operands,
 )
 from poot.kernel.render.llvm_collectives import collective
-from poot.kernel.render.llvm_emit import Emitter, Value
+from poot.kernel.render.llvm_emit import Emitter, Value, constant
 from poot.kernel.render.llvm_expr import Cell, Expressions
 from poot.kernel.render.llvm_loops import Loop, LoopFlow
 from poot.kernel.render.llvm_memory import address
@@ -187,7 +188,8 @@ class Flow(LoopFlow):
         e.branch(bad, rare, usual, rare=True)
         e.label(rare)
         with e.scope():
-            faults.report(stmt, failed)
+            index = [] if stmt.index is None else [self.values(stmt.index)]
+            faults.report(stmt, failed, index, [constant(stmt.extent, i64)], stmt.axis)
         e.label(usual)
 
     # --- branches ---

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from poot.kernel.ir import Kernel
 from poot.kernel.render.llvm_arguments import Arguments
@@ -19,6 +19,8 @@ Write = Callable[[Numbers, str | None, str], None]
 Place = tuple[str, str, str]
 
 _SAME = Affine(0, 1)
+#: Loops over so many parts are LLVM's to unroll, since then what each part keeps need not be an array.
+_FEW = 8
 
 
 class Grid:
@@ -31,8 +33,8 @@ class Grid:
         self.args = args
 
     @contextmanager
-    def loop(self, start: str, stop: str, step: int) -> Generator[str]:
-        """A loop over i64 numbers; yields the counter."""
+    def loop(self, start: str, stop: str, step: int, *, few: bool = False) -> Generator[str]:
+        """A loop over i64 numbers, `few` where it makes few turns; yields the counter."""
         e = self.e
         body, latch, after = e.name("loop"), e.name("next"), e.name("after")
         counter, following = f"%{e.name('g')}", f"%{e.name('g')}"
@@ -44,7 +46,7 @@ class Grid:
             yield counter
             e.label(latch)
             e.do(f"{following} = add nsw i64 {counter}, {step}")
-            e.branch(e.emit(f"icmp slt i64 {following}, {stop}"), body, after)
+            e.again(e.emit(f"icmp slt i64 {following}, {stop}"), body, after, few=few)
         e.label(after)
 
     def rows(self, row: Callable[[str, str, str, str], None]) -> None:
@@ -72,7 +74,7 @@ class Grid:
             e.do(f"%gy.next = select i1 {wrapped}, i64 0, i64 {up}")
             carry = e.emit(f"zext i1 {wrapped} to i64")
             e.do(f"%gz.next = add i64 %gz, {carry}")
-            e.branch(e.emit("icmp slt i64 %g.next, %end"), head, done)
+            e.again(e.emit("icmp slt i64 %g.next, %end"), head, done)
         e.label(done)
 
     def number(self, text: str, form: Affine, high: int | None = None) -> Value:
@@ -195,12 +197,16 @@ class Grid:
 
         With `twice` a body that may need a mask is written a second time without one, for parts that are whole.
         """
-        with nullcontext("0") if self.plan.parts == 1 else self.loop("0", str(self.plan.parts), 1) as part:
+        with nullcontext("0") if self.plan.parts == 1 else self.all_parts() as part:
             skip = self.e.name("skip")
             numbers = dict(numbers)
             left = self.part(place, part, numbers, skip)
             self._masked(left, numbers, part, write, twice=twice)
             self.e.label(skip)
+
+    def all_parts(self) -> AbstractContextManager[str]:
+        """A loop over the parts of a group."""
+        return self.loop("0", str(self.plan.parts), 1, few=self.plan.parts <= _FEW)
 
     def part(self, place: Place, part: str, numbers: Numbers, skip: str) -> str:
         """Fill in the numbers of a part.

@@ -127,7 +127,7 @@ class GroupFlow(Flow):
 
     def _fill(self, masks: str) -> None:
         e = self.e
-        with self._grid.loop("0", str(self._grid.plan.parts), 1) as part:
+        with self._grid.all_parts() as part:
             slot = e.emit(f"getelementptr {e.mask_type}, ptr {masks}, i64 {part}")
             e.do(f"store {e.mask_type} {e.all_lanes}, ptr {slot}")
 
@@ -272,7 +272,7 @@ class GroupFlow(Flow):
 
     def _spread(self, name: str, value: Value) -> None:
         """Give every part the same value."""
-        with self._grid.loop("0", str(self._grid.plan.parts), 1) as part:
+        with self._grid.all_parts() as part:
             self.values.write(self._slots.cell(name, part), value)
 
     def _each_part(self, expr: Collective, use: Callable[[Value, str], None]) -> None:

@@ -34,11 +34,12 @@ _STACK = 3 << 19
 
 @dataclass(frozen=True, slots=True)
 class NativeSource:
-    """A rendered kernel: the module's text, the function's name, and what its slots hold."""
+    """A rendered kernel: the module's text, the function's name, what its slots hold, and whether it has `vectors`."""
 
     text: str
     symbol: str
     slots: tuple[Slot, ...]
+    vectors: bool
 
 
 def render(kernel: Kernel, *, vector_lanes: int | None = None, contract: bool = False) -> NativeSource:
@@ -49,7 +50,7 @@ def render(kernel: Kernel, *, vector_lanes: int | None = None, contract: bool = 
     """
     chosen = plan(kernel, vector_lanes)
     writer = _Writer(kernel, chosen, Emitter(chosen.lanes, contract=contract))
-    return NativeSource(writer.module(), writer.symbol, argument_slots(kernel))
+    return NativeSource(writer.module(), writer.symbol, argument_slots(kernel), chosen.lanes > 1)
 
 
 class _Writer:
@@ -59,6 +60,7 @@ class _Writer:
         self.kernel = chosen.kernel
         self.plan = chosen
         self.e = e
+        self.e.node('!"branch_weights", i32 1, i32 2000')  # node 0: of branches that are rare
         self.symbol = "kernel." + re.sub(r"\W", "_", kernel.name)
         self.args = arguments(e, kernel)
         self.grid = Grid(e, self.kernel, chosen, self.args)
@@ -85,8 +87,7 @@ class _Writer:
         probe = ' "probe-stack"="inline-asm"' if self.stack > 1 << 12 else ""
         tail += [f'attributes #0 = {{ nounwind "prefer-vector-width"="512"{probe} }}']
         tail += ["attributes #1 = { cold noinline nounwind }"]
-        tail += ['!0 = !{!"branch_weights", i32 1, i32 2000}', *self.args.metadata]
-        return "\n".join([*head, *e.entry, *e.lines, *tail]) + "\n"
+        return "\n".join([*head, *e.entry, *e.lines, *tail, *e.metadata]) + "\n"
 
     def array(self, stmt: Alloc) -> Array:
         """Stack memory for an allocated array; a private one has a copy for each part that runs in turn with others."""

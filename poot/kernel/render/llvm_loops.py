@@ -18,6 +18,8 @@ from poot.kernel.uniform import Affine, LaneForm, Uniformity
 
 #: Nodes of a loop's body that may stand twice: without masks, and with them for the last turns.
 _COPIED = 400
+#: Loops of a few turns are LLVM's to unroll, up to so many expression nodes in all.
+_FEW, _WRITTEN_OUT = 8, 200
 
 
 @dataclass(slots=True)
@@ -133,7 +135,7 @@ class LoopFlow(ABC):
                 left = e.any(e.emit(f"load {e.mask_type}, ptr {loop.live}"))
                 more = e.emit(f"and i1 {more}, {left}")
             e.do(f"{following} = add {'nsw ' if signed else ''}{t} {counter}, {stmt.step}")
-            e.branch(more, body, loop.exit)
+            e.again(more, body, loop.exit, few=_is_short(stmt, start, stop))
 
     def _masked_for(self, stmt: For, loop: Loop, start: Value, stop: Value) -> None:
         """Lanes go on while their own counter is inside."""
@@ -168,7 +170,7 @@ class LoopFlow(ABC):
             left = e.emit(f"and {e.mask_type} {left}, {going}")
             e.do(f"store {e.mask_type} {left}, ptr {loop.live}")
             e.do(f"{following} = add {own} {counter}, {every(own, stmt.step)}")
-            e.branch(e.any(left), body, loop.exit)
+            e.again(e.any(left), body, loop.exit)
 
     def _mostly_full(self, stmt: For, loop: Loop, start: Value, stop: Value) -> bool:
         """Whether all lanes take most turns together: they step through a range that is the same for all."""
@@ -200,7 +202,7 @@ class LoopFlow(ABC):
             self.values.locals[stmt.var] = _counter(stmt, counter, start, stop)
             self._turn(full, stmt.body)
             e.do(f"{following} = add {'nsw ' if signed else ''}{t} {counter}, {stmt.step}")
-            e.branch(e.emit(f"icmp {inside} {t} {counter}, {limit}"), body, spill)
+            e.again(e.emit(f"icmp {inside} {t} {counter}, {limit}"), body, spill)
         e.label(spill)
         with e.scope():
             lasting = _limit(e, vector, e.vector(stop), stmt.step, signed)
@@ -255,6 +257,14 @@ class LoopFlow(ABC):
                 left = e.emit(f"load {e.mask_type}, ptr {cell}")
                 left = e.emit(f"and {e.mask_type} {left}, {gone}")
                 e.do(f"store {e.mask_type} {left}, ptr {cell}")
+
+
+def _is_short(stmt: For, start: Value, stop: Value) -> bool:
+    """Whether a loop makes a few short turns, as many as its bounds, literals, say."""
+    if start.constant is None or stop.constant is None:
+        return False
+    turns = len(range(start.constant, stop.constant, stmt.step))
+    return turns <= _FEW and turns * len(walk(stmt.body)) <= _WRITTEN_OUT
 
 
 def _inside(stmt: For, start: Value) -> str:

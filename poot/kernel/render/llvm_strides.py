@@ -3,14 +3,16 @@
     v0 = x[lane * 64 + k]; v1 = x[lane * 64 + k + 1]; …
 
 Each alone would be a gather or a scatter.  Together they are one contiguous piece of each lane, and a transposition of
-vectors in registers: by halving, elements of even and odd number apart, as in a bit-reversing permutation.
+vectors in registers: by halving, elements of even and odd number apart, as in a bit-reversing permutation.  More lanes
+than a register has go in turns of a loop, by way of memory, since written out they would be most of a kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 
-from poot.dtypes import bool_
+from poot.dtypes import DType, bool_
 from poot.kernel.ir import Const, Expr, Index, Let, Load, Op, Stmt, Store, Var
 from poot.kernel.render.llvm_emit import MEMORY, Emitter, Value
 from poot.kernel.render.llvm_memory import Address, Array
@@ -127,36 +129,68 @@ def _together(e: Emitter, t: str, vectors: list[str]) -> list[str]:
     return [_shuffle(e, t, _CHUNK, a, b, order) for a, b in zip(evens, odds, strict=True) for order in orders]
 
 
-def _lane(e: Emitter, t: str, where: Address, lane: int) -> str:
-    return e.emit(f"getelementptr {t}, ptr {where.pointer}, i64 {lane * where.step}") if lane else where.pointer
+def _lane(e: Emitter, t: str, base: str, lane: int, step: int) -> str:
+    return e.emit(f"getelementptr {t}, ptr {base}, i64 {lane * step}") if lane else base
+
+
+@contextmanager
+def _chunks(e: Emitter, t: str, where: Address) -> Generator[tuple[str, str]]:
+    """Code for each chunk of lanes, in a loop if there are several: the number of its first, and where that is."""
+    if e.lanes == _CHUNK:
+        yield "0", where.pointer
+        return
+    body, after, entered = e.name("chunk"), e.name("after"), e.block
+    lane, following = f"%{e.name('l')}", f"%{e.name('n')}"
+    e.label(body)
+    with e.scope():
+        e.do(f"{lane} = phi i64 [ 0, %{entered} ], [ {following}, %{body} ]")
+        place = e.emit(f"mul nsw i64 {lane}, {where.step}")
+        yield lane, e.emit(f"getelementptr {t}, ptr {where.pointer}, i64 {place}")
+        e.do(f"{following} = add nsw i64 {lane}, {_CHUNK}")
+        e.again(e.emit(f"icmp slt i64 {following}, {e.lanes}"), body, after)
+    e.label(after)
+
+
+def _cell(e: Emitter, dtype: DType, count: int) -> tuple[str, str]:
+    """Memory for some vectors, and how accesses of chunks in it are aligned."""
+    align = min(64, _CHUNK * dtype.itemsize)
+    return e.cell(f"[{count} x {e.memory[dtype]}]", align), f"align {align}"
+
+
+def _slots(e: Emitter, t: str, cell: str, count: int, lane: str) -> list[str]:
+    """The places of the lanes from `lane` on of each vector in such memory."""
+    first = cell if lane == "0" else e.emit(f"getelementptr {t}, ptr {cell}, i64 {lane}")
+    return [_lane(e, t, first, number, e.lanes) for number in range(count)]
 
 
 def load_run(e: Emitter, array: Array, where: Address, length: int) -> list[Value]:
     """A vector of all lanes for each of `length` neighbours, the first of which is at `where`."""
-    t, align = MEMORY[array.dtype], array.dtype.itemsize
-    chunks: list[list[str]] = []
-    for chunk in range(0, e.lanes, _CHUNK):
+    t, align, several = MEMORY[array.dtype], array.dtype.itemsize, _CHUNK // length
+    cell, inside = _cell(e, array.dtype, length)
+    with _chunks(e, t, where) as (lane, base):
         pieces = [
-            e.emit(f"load <{length} x {t}>, ptr {_lane(e, t, where, lane)}, align {align}{array.tags}")
-            for lane in range(chunk, chunk + _CHUNK)
+            e.emit(f"load <{length} x {t}>, ptr {_lane(e, t, base, number, where.step)}, align {align}{array.tags}")
+            for number in range(_CHUNK)
         ]
-        several = _CHUNK // length
-        vectors = [_joined(e, t, length, pieces[at : at + several]) for at in range(0, _CHUNK, several)]
-        chunks.append(_apart(e, t, vectors))
-    return [Value(_joined(e, t, _CHUNK, list(parts)), array.dtype, None) for parts in zip(*chunks, strict=True)]
+        joined = [_joined(e, t, length, pieces[at : at + several]) for at in range(0, _CHUNK, several)]
+        for slot, vector in zip(_slots(e, t, cell, length, lane), _apart(e, t, joined), strict=True):
+            e.do(f"store <{_CHUNK} x {t}> {vector}, ptr {slot}, {inside}")
+    loads = [f"load {e.memory[array.dtype]}, ptr {slot}, {inside}" for slot in _slots(e, t, cell, length, "0")]
+    return [Value(e.emit(code), array.dtype, None) for code in loads]
 
 
 def store_run(e: Emitter, array: Array, where: Address, values: Sequence[Value]) -> None:
     """Write a vector of all lanes for each of several neighbours, the first of which is at `where`."""
     t, align, length = MEMORY[array.dtype], array.dtype.itemsize, len(values)
-    texts = [e.vector(value) for value in values]
     several = _CHUNK // length
-    for chunk in range(0, e.lanes, _CHUNK):
-        order = range(chunk, chunk + _CHUNK)
-        parts = [_shuffle(e, t, e.lanes, text, "poison", order) if e.lanes > _CHUNK else text for text in texts]
+    cell, inside = _cell(e, array.dtype, length)
+    for value, slot in zip(values, _slots(e, t, cell, length, "0"), strict=True):
+        e.do(f"store {e.memory[array.dtype]} {e.vector(value)}, ptr {slot}, {inside}")
+    with _chunks(e, t, where) as (lane, base):
+        parts = [e.emit(f"load <{_CHUNK} x {t}>, ptr {slot}, {inside}") for slot in _slots(e, t, cell, length, lane)]
         for number, vector in enumerate(_together(e, t, parts)):
             for piece in range(several):
-                lane = chunk + number * several + piece
                 own = range(piece * length, (piece + 1) * length)
                 text = _shuffle(e, t, _CHUNK, vector, "poison", own) if several > 1 else vector
-                e.do(f"store <{length} x {t}> {text}, ptr {_lane(e, t, where, lane)}, align {align}{array.tags}")
+                target = _lane(e, t, base, number * several + piece, where.step)
+                e.do(f"store <{length} x {t}> {text}, ptr {target}, align {align}{array.tags}")

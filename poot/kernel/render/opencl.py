@@ -255,7 +255,7 @@ class _OpenCL(OpenCLExpressions):
         return f"({u}){index.at(UNARY)} >= {at(bound, SUM)}"
 
     @override
-    def fault(self, site: int, axis: int, index: str, extent: str) -> str:
+    def fault(self, site: int, axis: int, index: str, extent: str, dtype: DType) -> str:
         function = self.helper("record_fault", helpers.FAULT)
         return f"{function}(fault, launch, {site}, {axis}, {index}, {extent});"
 

@@ -73,11 +73,18 @@ class ThreadsRenderer(ThreadsValues):
             case Barrier():
                 self.barrier()
             case Assert():
-                self.line(f"if (!{self.expr(stmt.condition).at(UNARY)}) {{")
-                self.line(f"    {self.fault(self.sites[id(stmt)], 0, '0', '0')}")
-                self.line("}")
+                self._assert(stmt)
             case Alloc():
                 self.alloc(stmt)
+
+    def _assert(self, stmt: Assert) -> None:
+        """Record a fault where a condition does not hold, with the index that it is about."""
+        dtype = self.kernel.index_dtype if stmt.index is None else stmt.index.dtype
+        index = self.constant(0, dtype) if stmt.index is None else self.expr(stmt.index)
+        extent = self.constant(stmt.extent, dtype)
+        self.line(f"if (!{self.expr(stmt.condition).at(UNARY)}) {{")
+        self.line(f"    {self.fault(self.sites[id(stmt)], stmt.axis, index.text, extent.text, dtype)}")
+        self.line("}")
 
     def _whole(self, value: Expr) -> str:
         return self.collective(value) if isinstance(value, Collective) else self.expr(value).text

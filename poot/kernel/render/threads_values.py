@@ -151,7 +151,7 @@ class ThreadsValues(ABC):
         for axis, index in enumerate(indices):
             extent = self.extent(array, axis)
             self.line(f"{keyword} ({self.outside(index, extent)}) {{")
-            self.line(f"    {self.fault(site, axis, index.text, extent.text)}")
+            self.line(f"    {self.fault(site, axis, index.text, extent.text, self.kernel.index_dtype)}")
             keyword = "} else if"
         self.line("} else {" if indices else "{")
         self.indent += "    "
@@ -281,8 +281,8 @@ class ThreadsValues(ABC):
         """Whether an index is below 0 or not below its extent."""
 
     @abstractmethod
-    def fault(self, site: int, axis: int, index: str, extent: str) -> str:
-        """The statement that records a fault."""
+    def fault(self, site: int, axis: int, index: str, extent: str, dtype: DType) -> str:
+        """The statement that records a fault; `dtype` is that of index and extent."""
 
     def zero(self, dtype: DType) -> str:
         """What a load that faults yields."""

@@ -181,10 +181,12 @@ class Expressions:
         self._claim(node, inside, vector, axis, at, end)
         return inside, vector
 
-    def check(self, node: Assert, condition: Term) -> None:
+    def check(self, node: Assert, condition: Term, index: Term | None) -> None:
         """An assertion: lanes for which it does not hold claim the fault record."""
-        zero = "tl.full((), 0, tl.int64)"
-        self._claim(node, condition.text, condition.vector, "0", zero, zero)
+        at, end = (f"tl.full((), {value}, tl.int64)" for value in (0, node.extent))
+        if index is not None:
+            at = f"{index.text}.to(tl.int64)"
+        self._claim(node, condition.text, condition.vector, str(node.axis), at, end)
 
     def _claim(self, node: object, held: str, vector: bool, axis: str, at: str, end: str) -> None:
         w = self.w

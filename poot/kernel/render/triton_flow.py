@@ -91,7 +91,8 @@ class Flow:
             case Break() | Continue() | Return():
                 self._leave(stmt)
             case Assert():
-                self.values.check(stmt, self.values(stmt.condition))
+                index = None if stmt.index is None else self.values(stmt.index)
+                self.values.check(stmt, self.values(stmt.condition), index)
             case Alloc(space="private"):
                 self.values.alloc(stmt)
             case Barrier() | Alloc():

@@ -383,8 +383,9 @@ class _Wgsl(WgslExpressions):
         return f"{converted(index, u).text} >= {converted(extent, u).text}"
 
     @override
-    def fault(self, site: int, axis: int, index: str, extent: str) -> str:
-        function = self.helper("record_fault", helpers.fault(self.kernel.index_dtype))
+    def fault(self, site: int, axis: int, index: str, extent: str, dtype: DType) -> str:
+        name = "record_fault" if dtype is self.kernel.index_dtype else f"record_fault_{dtype}"
+        function = self.helper(name, helpers.fault(name, dtype))
         return f"{function}({site}, {axis}, {index}, {extent});"
 
     @override

@@ -65,6 +65,17 @@ class WgslFences(ThreadsRenderer):
             self.needs_int64(f64)
         return Code(f"{self.helper(f'fence_{dtype.name}', helpers.FENCE[dtype])}({code.text})")
 
+    def _apart(self, code: Code, dtype: DType) -> Code:
+        """The value itself, in a form that differs from the one that `fence` gives of the same value."""
+        if dtype is f64:
+            self.needs_int64(f64)
+        return Code(f"{self.helper(f'apart_{dtype.name}', helpers.APART[dtype])}({code.text})")
+
+    def _may_be_one(self, a: Expr, b: Expr) -> bool:
+        """Whether two operands are one value, or are variables, which a compiler may know to be."""
+        a, b = self.resolved(a), self.resolved(b)
+        return a == b or (isinstance(a, Var) and isinstance(b, Var))
+
     def is_nan(self, dtype: DType) -> str:
         """The function that tests for NaN."""
         if dtype is f64:
@@ -97,10 +108,11 @@ class WgslFences(ThreadsRenderer):
         """An operand of a float sum, difference, product or quotient."""
         name, arg = expr.name, expr.args[side]
         other = self.resolved(expr.args[1 - side])
+        if name in ("sub", "div") and side == 1 and self._may_be_one(arg, other):
+            return self._apart(code, arg.dtype)
         if (
             (name in ("add", "sub") and (self.made_by(arg, "add", "sub", *_PRODUCTS) or self._kept(arg)))
             or (name == "mul" and isinstance(other, Const) and self.made_by(arg, "mul", "div"))
-            or (name in ("sub", "div") and side == 1 and self.resolved(arg) == other)
             or (self._from_number(self.resolved(arg)) and not _counts(other))
         ):
             return self.fence(code, arg.dtype)

@@ -31,6 +31,19 @@ fn fence_f64(x: f64) -> f64 {
 }""",
 }
 
+APART: dict[DType, str] = {
+    f32: """
+// The value itself, which the compiler cannot know to equal what it is subtracted from, or divides.
+fn apart_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) + params.zero);
+}""",
+    f64: """
+// The value itself, which the compiler cannot know to equal what it is subtracted from, or divides.
+fn apart_f64(x: f64) -> f64 {
+    return bitcast<f64>(bitcast<u64>(x) + u64(params.zero));
+}""",
+}
+
 HOLDS = """
 // A comparison that is not turned round where a branch negates it: that would be wrong for NaN.
 fn holds(comparison: bool) -> bool {
@@ -364,13 +377,13 @@ fn launch_group(workgroup: vec3<u32>, counts: vec3<u32>) -> vec3<u32> {
 }"""
 
 
-def fault(index: DType) -> str:
+def fault(name: str, index: DType) -> str:
     """Keep the first fault of a launch."""
     t = index.name
     high = "i32({0} >> 32u)" if index in (i64, u64) else "{0} >> 31u"
     low = "i32({0})" if index in (i64, u64) else "{0}"
     return f"""
-fn record_fault(site: i32, axis: i32, index: {t}, extent: {t}) {{
+fn {name}(site: i32, axis: i32, index: {t}, extent: {t}) {{
     let first = params.fault_first;
     if (atomicExchange(&fault[first], 1) == 0) {{
         atomicStore(&fault[first + 1], params.launch);

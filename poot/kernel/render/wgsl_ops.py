@@ -15,6 +15,7 @@ from poot.dtypes import DType, bool_, f16, f32, f64, i32, i64, u32, u64
 from poot.kernel.ir import Const, Op
 from poot.kernel.render import wgsl_helpers as helpers
 from poot.kernel.render.threads_text import ATOM, LOOSE, PRODUCT, SUM, UNARY, Code
+from poot.kernel.render.wgsl_division import EXACT
 from poot.kernel.render.wgsl_fences import NARROW_FLOATS, WgslFences
 from poot.kernel.render.wgsl_helpers import type_of
 
@@ -107,6 +108,8 @@ class WgslExpressions(WgslFences):
 
     def _float(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         name = expr.name
+        if name in EXACT and dtype is f32 and not self.target.has("correct_division"):
+            return Code(f"{self.helper(*EXACT[name])}({', '.join(arg.text for arg in args)})")
         if name in ARITHMETIC:
             left, right = (self.operand(expr, side, code) for side, code in enumerate(args))
             sign, level = ARITHMETIC[name]

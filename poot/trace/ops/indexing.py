@@ -190,7 +190,7 @@ def _resolved(entry: Positions, extent: int, mode: IndexMode) -> Array:
         index = lift(cast(index, i32))
     if entry.resolved or mode == "wrap" or index.dtype.kind == "uint":
         return index
-    return logic.where(index < 0, index + extent, index)
+    return logic.where((index < 0) & (index >= -extent), index + extent, index)
 
 
 def gather(x: Operand, indices: Operand, axes: tuple[int, ...], mode: IndexMode, fill_value: float | None) -> Array:

@@ -20,14 +20,14 @@ from typing import Any, cast
 import numpy as np
 
 from poot.dtypes import INTEGERS, ArraySpec, i8, i32, i64, u8, u32
-from poot.errors import ArgumentError, IndexFault, ShapeError
+from poot.errors import ArgumentError, IndexFault, ScatterFault, ShapeError
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Expr
 from poot.trace.graph import Graph, Params
 from poot.trace.literals import literal
 from poot.trace.primitives import rules
 from poot.trace.primitives.base import Example, OracleCall, Primitive, Pull, PullContext, register
-from poot.trace.primitives.indexing import all_of, clamped, fits, within, wrapped
+from poot.trace.primitives.indexing import all_of, check_index, clamped, fits, within, wrapped
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Expr, ...]
@@ -93,7 +93,8 @@ def resolve(
     if mode == "fault" and outside.any():
         place = tuple(int(item[0]) for item in np.nonzero(outside))
         axis = place[-1]
-        raise IndexFault(what=name, index=int(indices[place]), axis=axes[axis], extent=extents[axis])
+        error = ScatterFault if name.startswith("scatter") else IndexFault
+        raise error(what=name, index=int(indices[place]), axis=axes[axis], extent=extents[axis])
     if mode == "wrap":
         wide = indices.astype(np.uint64 if indices.dtype.kind == "u" else np.int64)
         return np.mod(wide, np.maximum(limits, 1).astype(wide.dtype)).astype(np.int64), inside
@@ -133,7 +134,7 @@ def _gather_read(context: PullContext, index: Index) -> Expr:
     positions = index[: indices.rank - 1]
     raw = [k.let(context.readers[1]([*positions, k.i(item)]), "index") for item in range(len(axes))]
     chosen = dict(
-        zip(axes, (_in_mode(k, i, operand.shape[a], mode) for a, i in zip(axes, raw, strict=True)), strict=True)
+        zip(axes, (_in_mode(k, i, a, operand.shape[a], mode) for a, i in zip(axes, raw, strict=True)), strict=True)
     )
     chosen |= dict(enumerate(index[:batch]))
     chosen |= dict(zip(window_axes(operand, context.params), index[len(positions) :], strict=True))
@@ -153,7 +154,7 @@ def _gather_read(context: PullContext, index: Index) -> Expr:
     return found
 
 
-def _in_mode(k: KernelBuilder, raw: Expr, extent: int, mode: str) -> Expr:
+def _in_mode(k: KernelBuilder, raw: Expr, axis: int, extent: int, mode: str) -> Expr:
     """An index of any integer dtype as the operand's, kept out of range where the read is checked or conditional."""
     if mode == "clip":
         return clamped(k, raw, 0, extent - 1)
@@ -161,6 +162,8 @@ def _in_mode(k: KernelBuilder, raw: Expr, extent: int, mode: str) -> Expr:
         return wrapped(k, raw, extent)
     if fits(raw.dtype, k.index_dtype):
         return k.cast(raw, k.index_dtype)
+    if mode == "fault":  # the checked read sees what is left of the index
+        check_index(k, "gather", raw, axis, extent)
     return clamped(k, raw, int(k.index_dtype.min), int(k.index_dtype.max))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from poot.dtypes import DType
+from poot.dtypes import DType, i32, i64
 from poot.kernel.build import KernelBuilder
+from poot.kernel.faults import INDEX_FAULT
 from poot.kernel.ir import TRUE, Expr
 
 
@@ -96,6 +97,20 @@ def wrapped(k: KernelBuilder, value: Expr, extent: int) -> Expr:
     if fits(value.dtype, k.index_dtype):
         value = k.cast(value, k.index_dtype)
     return k.cast(k.op("rem", value, k.const(extent, value.dtype)), k.index_dtype)
+
+
+def check_index(k: KernelBuilder, name: str, raw: Expr, axis: int, extent: int) -> None:
+    """Record a fault with the index itself where one of any integer dtype is not in 0 … extent - 1.
+
+    The record keeps the index's bits: an unsigned one of its width, which whoever reads it knows.
+    """
+    index = raw
+    if raw.dtype.bits < 32 or (raw.dtype.bits < 64 and extent > i32.max):
+        index = k.cast(raw, i32 if extent <= i32.max else i64)
+    elif raw.dtype.kind == "uint":
+        index = k.bitcast(raw, i32 if raw.dtype.bits == 32 else i64)
+    message = f"{name}: {INDEX_FAULT}"
+    k.assertion(all_of(k, within(k, raw, extent)), message, index=index, axis=axis, extent=extent)
 
 
 def within(k: KernelBuilder, value: Expr, extent: int) -> list[Expr]:

@@ -17,7 +17,6 @@ import numpy as np
 from poot.dtypes import ALL, NUMBERS, ArraySpec, DType, i8, i32, i64, u8, u32
 from poot.errors import ShapeError
 from poot.kernel.build import KernelBuilder
-from poot.kernel.faults import SCATTER_FAULT
 from poot.kernel.ir import Expr
 from poot.trace.graph import Graph, Params
 from poot.trace.primitives import rules
@@ -30,7 +29,7 @@ from poot.trace.primitives.index import (
     resolve,
     window_axes,
 )
-from poot.trace.primitives.indexing import all_of, clamped, within, wrapped
+from poot.trace.primitives.indexing import all_of, check_index, clamped, within, wrapped
 from poot.trace.primitives.map import maximum, minimum
 from poot.trace.primitives.reduce import accumulator
 
@@ -83,7 +82,7 @@ def _oracle(name: str, combine: Callable[[Array, Array], Array] | None) -> Calla
 # --- lowering ---------------------------------------------------------------------------------------------------------
 
 
-def _read(context: PullContext, index: Index, combine: str | None) -> Expr:
+def _read(context: PullContext, name: str, index: Index, combine: str | None) -> Expr:
     """One element: the operand's, changed by every update that meets it, in order."""
     k, (operand, indices, _) = context.k, context.inputs
     axes, batch = rules.integers("scatter", context.params, "axes"), batch_axes(context.params)
@@ -97,7 +96,7 @@ def _read(context: PullContext, index: Index, combine: str | None) -> Expr:
         meets: list[Expr] = []
         for item, axis in enumerate(axes):
             raw = k.let(context.readers[1]((*position, k.i(item))), "index")
-            place, conditions = _in_mode(k, raw, operand.shape[axis], mode)
+            place, conditions = _in_mode(k, name, raw, axis, operand.shape[axis], mode)
             meets += [*conditions, k.op("eq", place, index[axis])]
         with k.if_(all_of(k, meets)):
             update = k.cast(context.readers[2]((*position, *window)), wide)
@@ -105,7 +104,7 @@ def _read(context: PullContext, index: Index, combine: str | None) -> Expr:
     return k.cast(result, operand.dtype)
 
 
-def _in_mode(k: KernelBuilder, raw: Expr, extent: int, mode: str) -> tuple[Expr, list[Expr]]:
+def _in_mode(k: KernelBuilder, name: str, raw: Expr, axis: int, extent: int, mode: str) -> tuple[Expr, list[Expr]]:
     """The place of an update on an axis, and the conditions under which there is one."""
     if mode == "clip":
         return clamped(k, raw, 0, extent - 1), []
@@ -113,7 +112,7 @@ def _in_mode(k: KernelBuilder, raw: Expr, extent: int, mode: str) -> tuple[Expr,
         return wrapped(k, raw, extent), []
     conditions = within(k, raw, extent)
     if mode == "fault":
-        k.assertion(all_of(k, conditions), f"{SCATTER_FAULT} for an axis of extent {extent}")
+        check_index(k, name, raw, axis, extent)
     return clamped(k, raw, 0, max(extent - 1, 0)), conditions
 
 
@@ -172,7 +171,7 @@ def _scatter(
             doc,
             _type_rule(name, dtypes),
             _oracle(name, oracle),
-            Pull(lambda context, index: (_read(context, index, combine),)),
+            Pull(lambda context, index: (_read(context, name, index, combine),)),
             dtypes,
             numerics,
             _examples(),
