@@ -10,22 +10,24 @@ import os
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, cast
 
-from poot.api.array import DeviceArray, Memory
+from poot.api.array import DeviceArray, Held, Memory
 from poot.api.cache import CallCache
 from poot.api.constants import keep
 from poot.api.devices import choose
 from poot.api.invoke import lend
 from poot.api.precision import Precision
-from poot.backends.device import BufferView
+from poot.backends.device import BufferView, DeviceBackend
 from poot.backends.executable import Call
+from poot.backends.faults import FaultCheck
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import SourceLocation
 from poot.plan.compile import compile as compile_graph
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
 from poot.target import Target
-from poot.trace.array import Array
+from poot.trace.array import Array, NumpyArray
 from poot.trace.builder import Builder
 from poot.trace.dispatch import Operand, register_eager, taken_dtype
 from poot.trace.graph import Graph, Literal, Params
@@ -81,11 +83,9 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
         lent = lend("operand", item, spec, device, _CONVERTING)
         views.append(BufferView(lent.buffer))
         alive.append(lent)
-    kept = keep(call, (), views) if call.kept else None  # of no array: operands are inputs
-    buffers, check = call(views, None if kept is None else kept.buffers)
+    memories, check = _run(call, views, device)
     if check is not None and not regions:
         check.where = user_location()
-    memories = [Memory(device, buffer) for buffer in buffers]
     outputs = call.executable.program.graph.outputs
     return tuple(
         DeviceArray(memories[number], atom.spec, check)
@@ -93,7 +93,17 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
     )
 
 
-def _spec(item: Operand) -> ArraySpec:
+def _run(call: Call, views: Sequence[BufferView], device: DeviceBackend) -> tuple[Sequence[Held], FaultCheck | None]:
+    """Run, by addresses alone where the device has them and the call is recorded."""
+    if call.is_direct or (not call.kept and call.make_direct()):
+        found, record = call.run_direct([cast("Any", view.buffer).address + view.offset for view in views])
+        return [Held(device, buffer) for buffer in found], None if record is None else call.fault_check(record)
+    kept = keep(call, (), views) if call.kept else None  # of no array: operands are inputs
+    buffers, check = call(views, None if kept is None else kept.buffers)
+    return [Memory(device, buffer) for buffer in buffers], check
+
+
+def _spec(item: Array | NumpyArray) -> ArraySpec:
     return ArraySpec(taken_dtype(item, as_dtype(item.dtype, "operand")), tuple(item.shape))
 
 

@@ -1,13 +1,14 @@
 """Operations on concrete arrays, and traced functions under `poot.eager`.
 
-They mean what traced calls mean, their faults
-name the line of the caller, and one program serves every static index.
+They mean what traced calls mean, their faults name the line of the caller, and one program serves every static index.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,14 @@ def caller(expression: str, line: int) -> Callable[..., Any]:
     return space["call"]
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_fault_names_the_line_of_its_own_caller(kind: str, traced: bool, device_name: str) -> None:
     x = poot.asarray(np.arange(4, dtype=np.float32), device=device_name)
     good, bad = (poot.asarray(np.array(i, np.int32), device=device_name) for i in ([1, 2, 3], [1, 44, 3]))
     calls = [caller(FAULTS[kind], line) for line in (3, 7, 11)]
-    with poot.eager():
+    with poot.eager(), poot.device(device_name):
         for line, call in zip((3, 7, 11), map(poot.trace, calls) if traced else calls, strict=True):
             np.asarray(call(x, good))
             with pytest.raises(IndexFault) as caught:
@@ -136,6 +138,8 @@ INDEXED: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
+@pytest.mark.slow_on("opencl", "wgpu")
+@pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
 @pytest.mark.parametrize("kind", INDEXED)
 def test_one_program_serves_every_static_index(kind: str, device_name: str) -> None:
     array = np.arange(64, dtype=np.float32).reshape(8, 8)
@@ -246,10 +250,22 @@ def test_eager_calls_run_where_traced_ones_would(device_name: str) -> None:
         assert all(y.device == device_name for y in f(np.ones(3, np.float32)))
 
 
+@contextmanager
+def without_f64() -> Generator[None]:
+    """The interpreter as a device that lacks f64."""
+    backend = poot.device("interpret").backend
+    target = backend.target
+    backend.target = replace(target, dtypes=target.dtypes - {poot.f64})
+    try:
+        yield
+    finally:
+        backend.target = target
+
+
 def test_eager_calls_refuse_what_traced_ones_refuse() -> None:
     with poot.eager():
-        with pytest.raises(UnsupportedDTypeError, match=r'x is f64\[3\](.*\n)*.*f64="f32"'):
-            poot.trace(device="wgpu")(lambda x: x)(np.ones(3))
+        with without_f64(), pytest.raises(UnsupportedDTypeError, match=r'x is f64\[3\](.*\n)*.*f64="f32"'):
+            poot.trace(device="interpret")(lambda x: x)(np.ones(3))
         with pytest.raises(CaptureError, match="a spec, and a call needs an array"):
             poot.trace(lambda x: x)(f32[3])
         with pytest.raises(CaptureError, match="no pytree of arrays"):
