@@ -359,6 +359,10 @@ class CompileError(PootError, RuntimeError):
     """A program or kernel that did not compile; carries the compiler's own message."""
 
     template = "{what} did not compile for {target}: {message}"
+    default_remedy = (
+        "its compiler refused the text, which `.source(…)` of the kernel or program shows; another device or language "
+        "may take it. Report it to whoever wrote the language."
+    )
 
     #: The error of a pass that makes a graph grow out of proportion.
     Expansion: ClassVar[type[ExpansionError]]
@@ -380,6 +384,7 @@ class Unsupported(CompileError):
     """Something that the target cannot do: a dtype, feature or size."""
 
     template = "{what} is not supported by {target}: {message}"
+    default_remedy = ""
 
 
 class PlacementError(PootError, ValueError):

@@ -21,6 +21,7 @@ from poot.api.precision import Precision
 from poot.backends.device import BufferView, DeviceBackend
 from poot.backends.executable import Call
 from poot.backends.faults import FaultCheck
+from poot.backends.progress import working
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import SourceLocation
 from poot.plan.compile import compile as compile_graph
@@ -70,7 +71,7 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
     key: Hashable = (primitive, specs, params, regions, device.name, id(device))
     if regions:  # whose equations keep lines of their own, which equality leaves out
         key = key, user_location(), tuple(_lines(regions))
-    call = _CACHE.get(key, lambda: Call(_program(primitive, specs, params, regions, device.target), device))
+    call = _CACHE.get(key, lambda: _compile(primitive, specs, params, regions, device))
     views: list[BufferView] = []
     alive: list[object] = []
     for item, spec in zip(inputs, specs, strict=True):
@@ -113,6 +114,17 @@ def _lines(regions: Sequence[Graph]) -> Iterator[SourceLocation | None]:
         for equation in region.equations:
             yield equation.where
             yield from _lines(equation.regions)
+
+
+def _compile(
+    primitive: str,
+    specs: tuple[ArraySpec | Literal, ...],
+    params: Params,
+    regions: tuple[Graph, ...],
+    device: DeviceBackend,
+) -> Call:
+    with working(f"compiling {primitive}"):
+        return Call(_program(primitive, specs, params, regions, device.target), device)
 
 
 def _program(

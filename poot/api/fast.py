@@ -28,7 +28,7 @@ from poot.api.captures import PLAIN, code_names, is_library, is_library_module, 
 from poot.api.constants import Kept, keep
 from poot.api.devices import default
 from poot.api.invoke import Compiled, weak_value
-from poot.api.recording import digest
+from poot.api.recording import Source, digest
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.host import data_address
 from poot.dtypes import ArraySpec, DType
@@ -197,6 +197,17 @@ def _position(path: str, names: Sequence[str]) -> int:
     return names.index(name) + int(place or 0)
 
 
+def _value(source: Source, leaves: Sequence[Any], captured: Sequence[Any]) -> Any:
+    """What a call gives for an input of the graph, numbers as they are."""
+    match source.kind:
+        case "capture":
+            return captured[source.index]
+        case "frozen":
+            return source.array
+        case _:
+            return leaves[source.index]
+
+
 class FastCall:
     """A compiled specialisation behind its guards."""
 
@@ -268,10 +279,9 @@ class FastCall:
                 kind = int if type(leaves[source.index]) is int else float
                 expected.append(_Expected(order[source.index], paths[source.index], spec, kind))
                 continue
-            if source.kind not in ("leaf", "capture"):
+            if source.kind == "weak":
                 return None
-            leaf = source.kind == "leaf"
-            value = leaves[source.index] if leaf else captured[source.index]
+            leaf, value = source.kind == "leaf", _value(source, leaves, captured)
             if value.dtype != spec.dtype or not np.dtype(value.dtype).isnative:
                 return None
             if not isinstance(value, DeviceArray) and not isinstance(device, InPlace):
@@ -293,7 +303,7 @@ class FastCall:
         """Hold the program's kept slots; whether they are there, as long as nothing writes to what they are made of."""
         if not compiled.call.kept:
             return True
-        values = [(captured if source.kind == "capture" else leaves)[source.index] for _, source, _ in compiled.sources]
+        values = [_value(source, leaves, captured) for _, source, _ in compiled.sources]
         views = [value.view() if isinstance(value, DeviceArray) else None for value in values]
         self._kept = keep(compiled.call, values, cast("Any", views))
         if self._kept is None:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from poot.api.kernel_arguments import Checked, fail
 from poot.backends.device import DeviceBackend, LaunchSpec, Loaded
+from poot.backends.progress import working
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.dtypes import i32, i64
 from poot.errors import ArgumentError, KernelFault, LaunchError, SourceLocation
@@ -243,7 +244,8 @@ def plan(
             fail(made.name, f"a grid of {launched} work-groups is past what {device.name} can launch", "launch fewer.")
         bounds = specialised.kernel.threads or ()
         extra = [*launched, *(counts[axis] for axis, bound in enumerate(bounds) if bound is None)]
-    loaded = load(compile_kernel(kernel, device.target), device)
+    with working(f"compiling {made.name}"):
+        loaded = load(compile_kernel(kernel, device.target), device)
     return Plan(kernel, specialised, loaded, physical, _sources(loaded.compiled, layouts, counts, extra))
 
 

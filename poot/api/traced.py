@@ -21,14 +21,14 @@ from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation
 from poot.api.fast import MISS, FastCall, call_key
 from poot.api.foreign import all_here
-from poot.api.invoke import Compiled, host_value
+from poot.api.invoke import Compiled, check_call, host_value
 from poot.api.options import Options
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend
-from poot.dtypes import ArraySpec
-from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
+from poot.backends.progress import working
+from poot.errors import ArgumentError, ArgumentTypeError, FeatureError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.program import Program
 from poot.trace.dispatch import active
@@ -164,7 +164,7 @@ class Traced(Generic[R_co]):
         self._learn_names(arguments)
         captures = self._captures(arguments)
         device = choose(self.options.device, _homes(arguments, captures))
-        self._check(arguments, captures, device)
+        check_call(self._signature.name, arguments, captures, self.options.precision, device)
         call = EagerCall(self._signature, arguments, captures, device, self.options.precision)
         result = call.run(self._function)
         if self.options.donate:
@@ -224,23 +224,15 @@ class Traced(Generic[R_co]):
         _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
-        self._check(arguments, captures, device)
+        check_call(self._signature.name, arguments, captures, self.options.precision, device)
         recorded = self._record(arguments, captures, Roles())
         stable = recorded.tracked(captures.arrays, device)
-        return Compiled.make(recorded, device, self.options.compiling(device, stable))
+        with working(f"planning {self._signature.name}"):
+            return Compiled.make(recorded, device, self.options.compiling(device, stable))
 
-    def _check(self, arguments: Arguments, captures: Captures, device: DeviceBackend) -> None:
-        """CaptureError for a spec among the arguments, UnsupportedDTypeError for arrays that the device cannot hold."""
-        for leaf in arguments.leaves:
-            if leaf.kind == "spec":
-                raise CaptureError(
-                    what=f"argument {leaf.path!r} of {self._signature.name}",
-                    message=f"{leaf.value} is a spec, and a call needs an array",
-                    where=user_location(),
-                    remedy="pass an array, or ask for .graph(…) of the specs.",
-                )
-        arrays = [(leaf.path, cast("ArraySpec", leaf.key)) for leaf in arguments.leaves if leaf.kind == "array"]
-        self.options.precision.check(self._signature.name, [*arrays, *captures.specs()], device.target)
+    def _plan(self, recorded: Recorded, device: DeviceBackend) -> Program:
+        with working(f"planning {self._signature.name}"):
+            return compile_graph(recorded.graph, device.target, self.options.compiling(device))
 
     def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
         recorder = Recorder(
@@ -252,7 +244,8 @@ class Traced(Generic[R_co]):
             roles,
             self.options.precision.spec,
         )
-        return recorder.record()
+        with working(f"tracing {self._signature.name}"):
+            return recorder.record()
 
     # --- looking inside ---
 
@@ -312,13 +305,13 @@ class Traced(Generic[R_co]):
         """The program for arrays or specs, for `device` (by the rule of calls, if none is named)."""
         recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
         chosen = choose(device or self.options.device, _homes(arguments, captures))
-        return compile_graph(recorded.graph, chosen.target, self.options.compiling(chosen))
+        return self._plan(recorded, chosen)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
         recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
         device = choose(self.options.device, _homes(arguments, captures))
-        program = compile_graph(recorded.graph, device.target, self.options.compiling(device))
+        program = self._plan(recorded, device)
         return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses))
 
     def __getattr__(self, name: str) -> Any:

@@ -25,6 +25,7 @@ from poot.backends.device import (
     Loaded,
 )
 from poot.backends.faults import FaultCheck, may_fault
+from poot.backends.progress import working
 from poot.backends.prologue import Prologue
 from poot.backends.run import Run
 from poot.backends.toolchain import CompiledKernel, compile_kernel
@@ -58,9 +59,7 @@ class Executable:
     def __init__(self, program: Program, device: DeviceBackend) -> None:
         self.program = program
         self.device = device
-        self.kernels: tuple[Loaded, ...] = tuple(
-            _loaded(number, program, device) for number in range(len(program.kernels))
-        )
+        self.kernels: tuple[Loaded, ...] = tuple(_load_all(program, device))
         self.may_fault = may_fault(loaded.compiled for loaded in self.kernels)
         self.prologue = Prologue(program, device, self.kernels) if program.prologue else None
         slots = program.storage.slots
@@ -84,6 +83,15 @@ class Executable:
         if plan.role == "scratch":
             return self.positions.arena, plan.offset + offset
         return self.positions.bound[slot], offset
+
+
+def _load_all(program: Program, device: DeviceBackend) -> list[Loaded]:
+    found: list[Loaded] = []
+    with working("compiling", len(program.kernels), "kernels") as work:
+        for number in range(len(program.kernels)):
+            found.append(_loaded(number, program, device))
+            work.advance()
+    return found
 
 
 def _loaded(number: int, program: Program, device: DeviceBackend) -> Loaded:

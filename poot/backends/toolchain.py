@@ -182,7 +182,14 @@ def _compile(kernel: Kernel, target: Target, contract: bool) -> CompiledKernel:
     if refusal is not None:
         raise refusal
     languages = ", ".join(target.languages)
-    raise CompileError(what=f"kernel {kernel.name}", target=target, message=f"no compiler for {languages} is loaded")
+    known = ", ".join(sorted({*_MODULES, *_languages}))
+    raise CompileError(
+        what=f"kernel {kernel.name}",
+        target=target,
+        message=f"no compiler for {languages} is loaded",
+        where=kernel.where,
+        remedy=f"import the package that calls register_language for it, or use a target of one of {known}.",
+    )
 
 
 def interpreted(kernel: Kernel, target: Target, contract: bool) -> Rendered:

@@ -245,6 +245,7 @@ def _launches(block: Block, number: int, equation: Equation, rule: Launches) -> 
             target=block.assembly.target,
             message=f"its Launches rule gives {type(plan).__name__}, not KernelPlan",
             where=equation.where,
+            remedy="let the rule return `KernelPlan(setups, temporaries)`.",
         )
     steps: list[Step] = []
     cells = [_operand(block, atom, steps) for atom in equation.inputs]

@@ -179,7 +179,7 @@ class Array(Placed):
         return ops.negative(self)
 
     def __pos__(self) -> Array:
-        return self
+        return ops.positive(self)
 
     def __abs__(self) -> Array:
         return ops.abs(self)

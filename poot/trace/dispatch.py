@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Operand: TypeAlias = Array | NumpyArray | Literal
 #: Makes an array from outside a trace, concrete or NumPy, an operand of it.
 Capture: TypeAlias = Callable[[Array | NumpyArray], Tracer]
+#: The contents of an array from outside, which become part of the trace.
+Read: TypeAlias = Callable[[Array | NumpyArray], NumpyArray]
 #: Computes one primitive on concrete arrays.
 Eager: TypeAlias = Callable[[str, Sequence[Operand], Params, tuple[Graph, ...]], tuple[Array, ...]]
 
@@ -39,6 +41,8 @@ class TraceContext:
 
     builder: Builder
     capture: Capture
+    read: Read
+    constant: Capture
 
 
 #: The dtype that an array from outside a traced function has in it, from the array and its own dtype.
@@ -72,13 +76,17 @@ def refuse_capture(array: Array | NumpyArray) -> Tracer:
 
 
 @contextmanager
-def tracing(builder: Builder, capture: Capture = refuse_capture) -> Generator[TraceContext]:
+def tracing(
+    builder: Builder, capture: Capture = refuse_capture, read: Read = np.asarray, constant: Capture | None = None
+) -> Generator[TraceContext]:
     """Record every operation of the block, even of concrete arrays alone, with `builder`.
 
     `capture` is called for each concrete or NumPy array that an operation meets, and is to give the same tracer for the
     same array; within a region it may give a tracer of the trace around it, which the region's builder takes in.
+    `read` is called where the contents of such an array decide what is recorded, and `constant` for arrays that were
+    made of what it gave; without one they are captured.
     """
-    context = TraceContext(builder, capture)
+    context = TraceContext(builder, capture, read, constant or capture)
     token = _ACTIVE.set(context)
     try:
         yield context

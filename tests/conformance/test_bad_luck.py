@@ -240,7 +240,7 @@ def test_gather_out_of_range(device: Device, index: int) -> None:
 def test_scatter_out_of_range(device: Device) -> None:
     x = np.zeros(4, np.float32)
     put = poot.trace(lambda x, i: x.at[i].add(1.0), device=device)
-    with pytest.raises(IndexFault, match=r"^scatter: an index is out of range for an axis of extent 4\n") as caught:
+    with pytest.raises(IndexFault, match=r"^scatter_add: index 4 is out of range for axis 0 of extent 4\n") as caught:
         np.asarray(put(x, np.array([1, 4], np.int32)))
     assert 'mode="clip", "wrap" or "drop"' in caught.value.remedy
     assert caught.value.where is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -231,6 +231,14 @@ def test_eager_calls_give_what_traced_calls_give(kind: str, options: dict[str, A
             if isinstance(other, poot.Array):
                 assert one.spec == other.spec
                 np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-3)
+
+
+@pytest.mark.parametrize("captured", [TABLE, HELD], ids=["numpy", "poot"])
+def test_captured_arrays_promote_as_what_they_are_converted_to(captured: Any) -> None:
+    f = poot.trace(f64="f32")(lambda x: (x + captured, np.ones(3) * x))
+    for context in (nullcontext(), poot.eager()):
+        with context:
+            assert [y.dtype for y in f(np.ones(3, np.float32))] == [f32, f32]
 
 
 def outcome(f: Callable[..., Any], *args: Any) -> Any:

@@ -322,7 +322,9 @@ def test_traced_keys_that_make_shapes() -> None:
     assert message(lambda: x[mask], ConcretizationError) == (
         "`mask`, bool[4], has no value while f is being traced, so it cannot be used as a bool index, whose result has "
         "as many elements as the mask has true ones\n"
-        "  Remedy: use `ops.where(mask, x, other)`, or `x.at[mask].set(v)`."
+        "  Remedy: use `ops.where(mask, x, other)` or `x.at[mask].set(v)`, which keep the shape, or "
+        "`x[ops.argsort(~mask)[:n]]` for n elements, those of the mask first; masks that are captured arrays or static "
+        "arguments are known, and work."
     )
 
 

@@ -9,6 +9,7 @@ from poot.dtypes import DType, as_dtype, f32, i32, i64
 from poot.errors import PootError
 from poot.kernel.ir import Assign, Expr, Stmt, Var
 from poot.kernel.parse.helpers import Helpers
+from poot.kernel.parse.remedies import beginning
 from poot.kernel.parse.scope import Local
 from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, describe
 
@@ -112,7 +113,9 @@ class Assignments(Helpers):
                 var, block = self.declare(name, value.expr)
                 value = Typed(var)
             elif value == NONE:
-                self.mismatch(node, f"`{ast.unparse(node)}` has no value", "call it on a line of its own.")
+                call = ast.unparse(node)
+                remedy = f"write `{call}` without `{name} =`, or let it return the value of `{name}`."
+                self.mismatch(node, f"`{call}` has no value", remedy)
             frame.env[name] = Local(value, self.where(target), block=block)
         elif local is None:
             var, block = self.declare(name, self.variable(name, value, node))
@@ -147,9 +150,10 @@ class Assignments(Helpers):
             given = f32
         wide = self.index is i64 and {given, var.dtype} == {i32, i64}
         if given is not None and given is not var.dtype and not wide:
+            begin = beginning(self.frame.env, ast.Name(name), given) or f"begin with `{name} = {given}(…)`"
             self.mismatch(
                 node,
                 f"`{name}` is {var.dtype} since line {local.where.line}, and is given {given}",
-                f"cast the new value: `{var.dtype}({ast.unparse(node)})`, or begin with `{name} = {given}(…)`.",
+                f"cast the new value: `{var.dtype}({ast.unparse(node)})`, or {begin}.",
             )
         self.k.emit(Assign(var.name, self.number(value, node, var.dtype), self.k.where))

@@ -24,6 +24,7 @@ from poot.errors import KernelError, KernelNameError, KernelSyntaxError, KernelT
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Alloc, Assign, Collective, Const, Expr, Let, Stmt, Var
 from poot.kernel.language import WORDS
+from poot.kernel.parse import remedies
 from poot.kernel.parse.annotations import closure
 from poot.kernel.parse.bindings import Bindings
 from poot.kernel.parse.guards import MISSING, Guards
@@ -228,10 +229,7 @@ class Scope:
                 return self.literal(value.value, dtype or weak_dtype(value.value, self.index), node)
             case _:
                 text = ast.unparse(node)
-                self.mismatch(node, f"`{text}` is {describe(value)}, where a number is needed", self._instead(value))
-
-    def _instead(self, value: Value) -> str:
-        return "index it: a[i]." if isinstance(value, Array) else "use a number, or an element of an array."
+                self.mismatch(node, f"`{text}` is {describe(value)}, where a number is needed", remedies.instead(value))
 
     def same(self, expr: Expr, dtype: DType, node: ast.AST) -> Expr:
         """An expression that has to have a dtype; in kernels with 64-bit indices i32 and i64 are one."""
@@ -240,7 +238,8 @@ class Scope:
         if self.index is i64 and {expr.dtype, dtype} == {i32, i64}:
             return self.k.cast(expr, dtype)
         text = ast.unparse(node)
-        self.mismatch(node, f"`{text}` is {expr.dtype}, where {dtype} is needed", f"write `{dtype}({text})`.")
+        remedy = remedies.casts(self.frame.env, dtype, [node])
+        self.mismatch(node, f"`{text}` is {expr.dtype}, where {dtype} is needed", remedy)
 
     def literal(self, value: bool | int | float, dtype: DType, node: ast.AST) -> Expr:
         """A weak number as a constant of the dtype that it meets."""
@@ -253,7 +252,8 @@ class Scope:
                 f"cast the other operand to a float, or write `{dtype}({value!r})`.",
             )
         if isinstance(value, bool) or dtype.kind == "bool":
-            self.mismatch(node, f"{describe(Static(value))} meets {dtype}", f"write `{dtype}({value!r})`.")
+            remedy = remedies.truth(value) if dtype.kind == "bool" else f"write `{dtype}({value!r})`."
+            self.mismatch(node, f"{describe(Static(value))} meets {dtype}", remedy)
         wrap = f", or `{dtype}({value!r})` if it is to wrap" if dtype.is_integer else ""
         self.mismatch(
             node,
@@ -284,17 +284,16 @@ class Scope:
 
     def _meet(self, weak: Value, typed: Typed, node: ast.AST, other: ast.AST) -> Expr:
         if isinstance(weak, Static) and isinstance(weak.value, float) and typed.dtype.is_integer:
-            text = ast.unparse(other)
-            self.mismatch(
-                node, f"the number {weak.value!r} meets `{text}`, which is {typed.dtype}", f"write `f32({text})`."
-            )
+            remedy = remedies.casts(self.frame.env, f32, [other])
+            what = f"the number {weak.value!r} meets `{ast.unparse(other)}`, which is {typed.dtype}"
+            self.mismatch(node, what, remedy)
         return self.number(weak, node, typed.dtype)
 
     def _mixed(self, a: DType, b: DType, node: ast.AST, nodes: tuple[ast.AST, ast.AST]) -> NoReturn:
         wanted = meeting(a, b)
-        texts = [ast.unparse(part) for part in nodes]
-        casts = [f"`{wanted}({text})`" for text, dtype in zip(texts, (a, b), strict=True) if dtype is not wanted]
-        self.mismatch(node, f"{a} and {b} meet in `{ast.unparse(node)}`", f"write {' and '.join(casts)}.")
+        cast = [part for part, dtype in zip(nodes, (a, b), strict=True) if dtype is not wanted]
+        remedy = remedies.casts(self.frame.env, wanted, cast, changes=isinstance(node, ast.AugAssign))
+        self.mismatch(node, f"{a} and {b} meet in `{ast.unparse(node)}`", remedy)
 
     def boolean(self, value: Value, node: ast.AST, what: str) -> Expr | bool:
         """A condition: an expression, or the truth of a constant."""

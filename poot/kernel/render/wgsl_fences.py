@@ -7,11 +7,12 @@ An operand of a sum that was rounded itself, or that a comparison and a selectio
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from typing_extensions import override
 
-from poot.dtypes import DType, bf16, f16, f32, f64, u64
-from poot.kernel.ir import Alloc, Cast, Const, Expr, Kernel, Let, Load, Op, Store, Var, contracted, operands
+from poot.dtypes import DType, bf16, bool_, f16, f32, f64, u64
+from poot.kernel.ir import Alloc, Assign, Cast, Const, Expr, Kernel, Let, Load, Op, Store, Var, contracted, operands
 from poot.kernel.render import wgsl_helpers as helpers
 from poot.kernel.render.threads import ThreadsRenderer
 from poot.kernel.render.threads_text import ATOM, UNARY, Code
@@ -21,6 +22,7 @@ NARROW_FLOATS = (f16, bf16)
 
 #: What is a product, or what a compiler may write as one: it can leave out the rounding before a sum.
 _PRODUCTS = ("mul", "div", "sqrt")
+_SUMS = ("add", "sub")
 
 
 class WgslFences(ThreadsRenderer):
@@ -30,6 +32,10 @@ class WgslFences(ThreadsRenderer):
         super().__init__(kernel, target, contract=contract)
         self.uses_zero = False
         self._values = {n.name: n.value for n in self.nodes if isinstance(n, Let) and n.name not in self.changing}
+        self._given: dict[str, list[Expr]] = {}
+        for node in self.nodes:
+            if isinstance(node, (Let, Assign)) and node.name in self.changing:
+                self._given.setdefault(node.name, []).append(node.value)
         self._keeping = {
             node.buffer
             for node in self.nodes
@@ -54,6 +60,24 @@ class WgslFences(ThreadsRenderer):
         while isinstance(expr, Op) and expr.name in ("neg", "abs"):
             expr = self.resolved(expr.args[0])
         return isinstance(expr, Op) and expr.name in names and expr.dtype.is_float
+
+    def _may_be(self, expr: Expr, test: Callable[[Expr], bool]) -> bool:
+        """Whether a test holds of a float, or of what a selection or a local that changes may be, but for its sign."""
+        seen, left = set[str](), [expr]
+        while left:
+            expr = self.resolved(left.pop())
+            if test(expr):
+                return True
+            if isinstance(expr, Op) and expr.name in ("neg", "abs", "select"):
+                left += expr.args[-2:]
+            elif isinstance(expr, Var) and expr.name not in seen:
+                seen.add(expr.name)
+                left += self._given.get(expr.name, ())
+        return False
+
+    def _may_hold(self, expr: Expr, *names: str) -> bool:
+        """Whether it may be the result of one of some operations."""
+        return self._may_be(expr, lambda found: self.made_by(found, *names))
 
     def _kept(self, expr: Expr) -> bool:
         """Whether a float comes from an array of the kernel that keeps products, which a compiler sees through."""
@@ -101,8 +125,14 @@ class WgslFences(ThreadsRenderer):
         return super().zero(dtype)
 
     def _from_number(self, expr: Expr) -> bool:
-        """Whether a float is made from a number that a compiler may know to be 0."""
-        return isinstance(expr, Cast) and not expr.arg.dtype.is_float and not isinstance(expr.arg, Load)
+        """Whether a float is made from a number that a compiler may know to be 0, or from a bool, which selects."""
+        if not isinstance(expr, Cast) or expr.arg.dtype.is_float:
+            return False
+        return expr.arg.dtype is bool_ or not isinstance(expr.arg, Load)
+
+    def negated(self, expr: Op, code: Code) -> Code:
+        """The operand of a change of sign; one made from a number is fenced, whose own sign may change."""
+        return self.fence(code, expr.dtype) if self._may_be(expr.args[0], self._from_number) else code
 
     def operand(self, expr: Op, side: int, code: Code) -> Code:
         """An operand of a float sum, difference, product or quotient."""
@@ -111,9 +141,10 @@ class WgslFences(ThreadsRenderer):
         if name in ("sub", "div") and side == 1 and self._may_be_one(arg, other):
             return self._apart(code, arg.dtype)
         if (
-            (name in ("add", "sub") and (self.made_by(arg, "add", "sub", *_PRODUCTS) or self._kept(arg)))
-            or (name == "mul" and isinstance(other, Const) and self.made_by(arg, "mul", "div"))
-            or (self._from_number(self.resolved(arg)) and not _counts(other))
+            (name in _SUMS and (self.made_by(arg, *_SUMS) or self._may_hold(arg, *_PRODUCTS) or self._kept(arg)))
+            or (name == "sub" and self._may_hold(arg, *_SUMS))
+            or (name == "mul" and self._may_hold(arg, "mul", "div"))
+            or (not _counts(other) and self._may_be(arg, self._from_number))
         ):
             return self.fence(code, arg.dtype)
         return code

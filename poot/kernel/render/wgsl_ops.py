@@ -115,7 +115,7 @@ class WgslExpressions(WgslFences):
             sign, level = ARITHMETIC[name]
             return Code(f"{left.at(level)} {sign} {right.at(level + 1)}", level)
         if name == "neg":
-            return Code(f"-{args[0].at(ATOM)}", UNARY)
+            return Code(f"-{self.negated(expr, args[0]).at(ATOM)}", UNARY)
         if name in ("min", "max"):
             if dtype is f64:
                 self.needs_int64(f64)

@@ -72,6 +72,8 @@ def _run(rewriter: Rewriter) -> None:
                 target=rewriter.target,
                 message="its Inline rule gives " + ", ".join(str(result.spec) for result in results),
                 where=equation.where,
+                remedy="let the rule return the results that the primitive's type rule states, in their order: "
+                + ", ".join(str(output.spec) for output in equation.outputs),
             )
         rewriter.replace(number, results)
         inlined += 1

@@ -164,6 +164,7 @@ from poot.trace.ops.ordering import (
     top_k,
 )
 from poot.trace.ops.reductions import all, any, count_nonzero, max, mean, min, prod, std, sum, var
+from poot.trace.ops.results import MAY_GIVE_BACK, of_its_own
 
 # Constants and dtypes under the array API's names.
 e = 2.718281828459045
@@ -397,6 +398,10 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+for _name in MAY_GIVE_BACK:
+    globals()[_name] = of_its_own(globals()[_name])
+    globals()[_name].__module__ = __name__  # where pickle finds it
 
 
 if not TYPE_CHECKING:  # type checkers report unknown names themselves

@@ -24,10 +24,12 @@ from poot.trace.ops.axes import one_axis, static_ints
 from poot.trace.ops.creation import asarray
 from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, shape_of, strong
+from poot.trace.ops.results import of_its_own
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 
 
+@of_its_own
 def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
     """`x[key]` with NumPy's rules: ints, slices, None, `...`, integer arrays, and masks whose values are known."""
     operand = strong(x)
@@ -130,14 +132,15 @@ def reversed_axes(spans: Sequence[Span]) -> tuple[int, ...]:
 
 
 def _unknown_mask(mask: Array | NumpyArray) -> ConcretizationError:
-    context = active()
-    function = mask.builder.name if isinstance(mask, Tracer) else context.builder.name if context else "the function"
+    assert isinstance(mask, Tracer), mask  # of others the values are known
     return ConcretizationError(
-        what=mask.label if isinstance(mask, Tracer) else f"a bool array of shape {mask.shape},",
-        function=function,
+        what=mask.label,
+        function=mask.builder.name,
         use="a bool index, whose result has as many elements as the mask has true ones",
         where=user_location(),
-        remedy="use `ops.where(mask, x, other)`, or `x.at[mask].set(v)`.",
+        remedy="use `ops.where(mask, x, other)` or `x.at[mask].set(v)`, which keep the shape, or "
+        "`x[ops.argsort(~mask)[:n]]` for n elements, those of the mask first; masks that are captured arrays or static "
+        "arguments are known, and work.",
     )
 
 

@@ -20,6 +20,7 @@ from poot.trace.ops.manipulation import matrix_transpose as matrix_transpose
 from poot.trace.ops.maps import narrowed, widened
 from poot.trace.ops.namespace import REFUSED_LINALG, refuse
 from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_dtype, dtype_argument, shape_of, strong
+from poot.trace.ops.results import of_its_own
 from poot.trace.source import user_location
 
 __all__ = [
@@ -235,6 +236,7 @@ def norm(x: ArrayLike, /, ord: float | str | None = None, axis: Axis = None, kee
     return manipulation.moveaxis(result, (-2, -1), axes) if keepdims else result
 
 
+@of_its_own
 def matrix_power(x: ArrayLike, n: int, /) -> Array:
     """The square matrices of the last two axes multiplied n times, by squaring; the identity for 0.
 

@@ -25,7 +25,7 @@ class Region:
 
     def __init__(self, context: TraceContext, name: str) -> None:
         self.builder = context.builder.region(name)
-        self._capture = context.capture
+        self._outside = context.capture, context.read, context.constant
 
     def inputs(self, specs: Sequence[ArraySpec], name: str) -> list[Tracer]:
         """One input a spec."""
@@ -33,7 +33,7 @@ class Region:
 
     def record(self, function: Callable[..., Any], *arguments: Any) -> Flat:
         """Run a function and record its operations."""
-        with tracing(self.builder, self._capture):
+        with tracing(self.builder, *self._outside):
             return flatten(function(*arguments), f"results of {self.builder.name}")
 
     def finish(self, results: Sequence[Operand], captures: Sequence[Tracer] | None = None) -> Graph:
@@ -45,7 +45,7 @@ class Region:
 
     def conform(self, flat: Flat, specs: Sequence[ArraySpec], what: str, other: str) -> list[Operand]:
         """Results of exactly these specs: numbers take their dtype; ShapeError or DTypeError for arrays that differ."""
-        with tracing(self.builder, self._capture):
+        with tracing(self.builder, *self._outside):
             found = [
                 conformed(leaf, spec, f"{what}{f' {path}' if path else ''}", other)
                 for leaf, path, spec in zip(flat.leaves, flat.paths, specs, strict=True)

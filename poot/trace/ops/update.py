@@ -15,6 +15,7 @@ from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.creation import asarray, full
 from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import cast
+from poot.trace.ops.results import of_its_own
 from poot.trace.source import user_location
 
 
@@ -49,10 +50,11 @@ class At:
 class AtIndex:
     """`x.at[key]`.  Each method gives a new array and leaves x as it is.
 
-    Values are broadcast to the indexed part and cast to x's dtype.  The key may be a mask over the leading axes; values
-    then broadcast over the whole array.  Where an integer array names an element several times, `set` keeps the last
-    value and the others combine them all.  `mode` says what an out-of-range element of an integer array does: "fault"
-    raises IndexFault when the result is read, "clip" and "wrap" move it into range, "drop" leaves its value out.
+    Values are broadcast to the indexed part and cast to x's dtype.  The key may be a mask over the leading axes; where
+    it is traced, values broadcast over the whole array.  Where an integer array names an element several times, `set`
+    keeps the last value and the others combine them all.  `mode` says what an out-of-range element of an integer array
+    does: "fault" raises IndexFault when the result is read, "clip" and "wrap" move it into range, "drop" leaves its
+    value out.
     """
 
     array: Array
@@ -87,14 +89,15 @@ class AtIndex:
         return indexing.getitem(self.array, self.key, mode, fill_value)
 
 
+@of_its_own
 def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, mode: IndexMode) -> Array:
     if mode not in ("fault", "clip", "wrap", "drop"):
         raise ArgumentError(
             what="mode", actual=mode, expected='"fault", "clip", "wrap" or "drop"', where=user_location()
         )
     with joined(x, values):
-        entries = parse(key, x.shape)
         new = lift(cast(asarray(values) if isinstance(values, Sequence) else values, x.dtype))
+        entries = parse(key, x.shape, keep_mask=not new.shape)
         if any(isinstance(entry, Mask) for entry in entries):
             return _masked(x, entries, new, kind)
         kept = on_axes(entries)
