@@ -143,9 +143,9 @@ class Call:
         self.is_direct = False
         self.outputs = [index for index, slot in enumerate(slots) if slot.role == "output"]
         self.sizes = [slots[index].nbytes for index in self.outputs]
-        place = {position: number for number, position in enumerate(self.outputs)}
+        order = {position: number for number, position in enumerate(self.outputs)}
         #: For each output of the graph, which of the fresh buffers holds it.
-        self.output_buffers = tuple(place[self.executable.positions.bound[slot]] for slot in program.outputs)
+        self.output_buffers = tuple(order[self.executable.positions.bound[slot]] for slot in program.outputs)
         #: The positions of kept slots, in the order of the prologue's recipes.
         self.kept = [index for index, slot in enumerate(slots) if slot.role == "kept"]
         arguments = {(slot.role, slot.name): index for index, slot in enumerate(slots) if slot.name}
