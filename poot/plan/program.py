@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from poot.dtypes import ArraySpec
 from poot.errors import SourceLocation
 from poot.kernel.ir import Kernel
+from poot.records import record
 from poot.target import Language, Target
 from poot.trace.graph import Graph
 
@@ -66,7 +67,7 @@ class Storage:
 # --- steps ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Binding:
     """A buffer argument: a slot, and the first element used within it."""
 
@@ -74,7 +75,7 @@ class Binding:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """One kernel on a grid of whole work-groups.
 
@@ -132,7 +133,7 @@ Step: TypeAlias = Launch | Copy | Branch | Loop
 Fate = Literal["kernel", "alias", "view", "fold", "dead", "control", "prologue"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EquationPlan:
     """What became of an equation: the launch that computes it, or why a step needs none."""
 

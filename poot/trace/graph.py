@@ -32,12 +32,13 @@ ParamValue: TypeAlias = "bool | int | float | str | DType | ArraySpec | tuple[Pa
 class Params(Mapping[str, ParamValue]):
     """The static parameters of an equation: an immutable, hashable mapping of plain data, sorted by name."""
 
-    __slots__ = ("_items", "_key")
+    __slots__ = ("_hash", "_items", "_key")
 
     def __init__(self, values: Mapping[str, ParamValue] | None = None, /, **named: ParamValue) -> None:
         merged = {**(values or {}), **named}
         self._items: dict[str, ParamValue] = dict(sorted(merged.items()))
-        self._key = tuple((name, _exact(value)) for name, value in self._items.items())
+        self._key = tuple([(name, _exact(value)) for name, value in self._items.items()])
+        self._hash: int | None = None
 
     @override
     def __getitem__(self, name: str) -> ParamValue:
@@ -57,7 +58,9 @@ class Params(Mapping[str, ParamValue]):
 
     @override
     def __hash__(self) -> int:
-        return hash(self._key)
+        if self._hash is None:
+            self._hash = hash(self._key)
+        return self._hash
 
     @override
     def __repr__(self) -> str:
@@ -69,7 +72,8 @@ def _exact(value: ParamValue) -> object:
     if isinstance(value, float):
         return "float", struct.pack("<d", value)
     if isinstance(value, tuple):
-        return tuple(_exact(item) for item in value)
+        kinds = set(map(type, value))
+        return ("ints", value) if kinds <= {int} else tuple(map(_exact, value))
     return type(value).__name__, value
 
 

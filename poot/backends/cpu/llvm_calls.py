@@ -16,8 +16,12 @@ import functools
 import threading
 from collections.abc import Iterator
 
+import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
+
+#: The version of llvmlite, and so of LLVM.
+VERSION: str = llvmlite.__version__
 
 
 class Gate:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, DType, DTypeLike, WeakKind, as_dtype, bool_, concrete, f32, promote
+from poot.dtypes import ArraySpec, DType, DTypeLike, WeakKind, as_dtype, bool_, concrete, f32, is_masked, promote
 from poot.errors import ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError, UnsupportedDTypeError
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, bind1, taken_dtype
@@ -40,7 +40,7 @@ def kind_of(x: ArrayLike, what: str = "operand") -> DType | WeakKind:
         return x.dtype
     if isinstance(x, Array):
         return taken_dtype(x, x.dtype)
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         raise ArgumentTypeError(
             what=what,
             actual="MaskedArray",
