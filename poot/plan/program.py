@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from typing_extensions import override
+
 from poot.dtypes import ArraySpec
 from poot.errors import SourceLocation
 from poot.kernel.ir import Kernel
@@ -167,7 +169,7 @@ class PassRecord:
     removed: tuple[Removed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Program:
     """A planned graph.  `graph` is as the caller gave it, `planned` as the passes left it.
 
@@ -196,6 +198,14 @@ class Program:
     def launches(self) -> tuple[Launch, ...]:
         """Every launch of a step, in program order, those inside branches and loops included."""
         return tuple(_launches(self.steps))
+
+    @override
+    def __repr__(self) -> str:
+        kernels, launches = len(self.kernels), len(self.launches)
+        return (
+            f"<Program of {self.graph.name} for {self.target}: {launches} launches of {kernels} kernels; "
+            "`print(program.report())` says more>"
+        )
 
     def report(self) -> str:
         """What the program will do, for people: launches, kernels, bytes, storage and its reuse, what was declined."""

@@ -196,7 +196,7 @@ def _namedtuple(name: str, fields: tuple[str | int, ...]) -> type[Any]:
     return namedtuple(typename, [str(field) for field in fields], rename=True)  # type: ignore[misc]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Graph:
     """A program of primitives.  Made by a Builder or by a pass, and always type-checked (`check.check_graph`)."""
 
@@ -222,6 +222,12 @@ class Graph:
         from poot.trace.text import format_graph  # the printer needs these classes
 
         return format_graph(self)
+
+    @override
+    def __repr__(self) -> str:
+        from poot.trace.text import abridged
+
+        return abridged(str(self))
 
     def to_bytes(self) -> bytes:
         """The graph saved: versioned, with the signatures of its primitives; the users' lines are left out."""

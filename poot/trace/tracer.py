@@ -158,7 +158,7 @@ class WeakNumber(WeakTracer):
 
 
 def _without_value(what: str, function: str, use: str, numbers: tuple[str, ...]) -> ConcretizationError:
-    remedy = _static_remedy(numbers) + _REMEDIES[use]
+    remedy = _remedy(numbers, use)
     return ConcretizationError(what=what, function=function, use=use, where=user_location(), remedy=remedy)
 
 
@@ -167,12 +167,14 @@ def _numbers(*operands: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for operand in weak for name in operand.numbers))
 
 
-def _static_remedy(numbers: tuple[str, ...]) -> str:
-    """What to do where an argument that is a Python number would have to be known."""
+def _remedy(numbers: tuple[str, ...], use: str) -> str:
+    """What to do instead of a use; also where an argument that is a Python number would have to be known."""
     if not numbers:
-        return ""
+        return _REMEDIES[use]
     names = f'"{numbers[0]}"' if len(numbers) == 1 else "(" + ", ".join(f'"{name}"' for name in numbers) + ")"
-    return f"make it static with static_argnames={names}, or "
+    return (
+        f"make it static with static_argnames={names}{': ' if _REMEDIES[use] is _USE_INT else ', or '}{_REMEDIES[use]}"
+    )
 
 
 def _stay_weak(operator: str) -> None:

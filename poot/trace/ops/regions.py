@@ -15,7 +15,7 @@ from poot.trace.graph import Graph, Literal
 from poot.trace.ops.promotion import cast, kind_of, literal, shape_of, spec_of
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer, WeakTracer
-from poot.trace.tree import Flat, flatten
+from poot.trace.tree import Flat, flatten, structure
 
 CAST = "cast it with astype, so that both have one dtype."
 
@@ -88,5 +88,8 @@ def same_structure(flat: Flat, expected: Flat, what: str, other: str) -> None:
     """ArgumentError unless two pytrees have one structure."""
     if flat.spec != expected.spec:
         raise ArgumentError(
-            what=what, actual=str(flat.spec), expected=f"{expected.spec}, {other}", where=user_location()
+            what=what,
+            actual=structure(flat),
+            expected=f"{structure(expected)}, {other}, where each * is an array",
+            where=user_location(),
         )
