@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -14,7 +15,8 @@ import numpy as np
 from poot.api.arguments import Arguments, Signature
 from poot.api.array import DeviceArray
 from poot.api.cache import CallCache, MissWatch
-from poot.api.captures import Captures, capture, code_token, reachable_names
+from poot.api.captures import Captures, capture, reachable_names
+from poot.api.codes import code_token
 from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
 from poot.api.explain import Explanation
@@ -26,6 +28,7 @@ from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend
+from poot.backends.executable import Call
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
 from poot.plan.compile import compile as compile_graph
@@ -70,6 +73,7 @@ class Traced(Generic[R_co]):
         self._owner: object = None
         self._shared = _Shared()
         self._fast: dict[Hashable, FastCall] = {}
+        self._unfit: dict[Hashable, weakref.ref[Call]] = {}
         self._latest: FastCall | None = None
         follow_reloads(Traced)
 
@@ -150,11 +154,16 @@ class Traced(Generic[R_co]):
         result = compiled.run(arguments, captures, device, self.options.precision)
         if self.options.donate:
             self._give_away(arguments)
-        elif key is not None:
+        elif key is not None and not self._is_unfit(key, compiled):
             fixed, function = self.options.device is not None, cast("FunctionType", self.__poot_function__)
             fast = FastCall.make(compiled, function, arguments, captures.arrays, device, fixed=fixed, trees=trees)
-            self._keep(key, fast, trees)
+            self._keep(key, compiled, fast, trees)
         return cast("R_co", result)
+
+    def _is_unfit(self, key: Hashable, compiled: Compiled) -> bool:
+        """Whether a call of this kind has left no short way behind before."""
+        known = self._unfit.get(key)
+        return known is not None and known() is compiled.call
 
     def _give_away(self, arguments: Arguments) -> None:
         """Mark the donated arguments, once the call has succeeded."""
@@ -164,9 +173,13 @@ class Traced(Generic[R_co]):
         for array in {id(array): array for array in given if isinstance(array, DeviceArray)}.values():
             array.donate(call)
 
-    def _keep(self, key: Hashable, fast: FastCall | None, trees: bool) -> None:
+    def _keep(self, key: Hashable, compiled: Compiled, fast: FastCall | None, trees: bool) -> None:
         """Take the short way from now on, where there is one."""
-        if fast is not None:
+        if fast is None:
+            if len(self._unfit) >= _FAST_LIMIT:
+                self._unfit.clear()
+            self._unfit[key] = weakref.ref(compiled.call)
+        else:
             if len(self._fast) >= _FAST_LIMIT:
                 self._fast.clear()
             self._fast[key] = fast
@@ -199,6 +212,8 @@ class Traced(Generic[R_co]):
         """The key by the names that a reader of a message knows."""
         parts: dict[str, Hashable] = {leaf.path: leaf.key for leaf in arguments.leaves}
         parts["structure of the arguments"] = arguments.spec
+        if arguments.order:
+            parts["order of the keys"] = arguments.order
         parts["passed arguments"] = arguments.names
         parts.update(captures.parts)
         return parts
