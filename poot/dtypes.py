@@ -7,6 +7,7 @@ class and is compared with `is`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, Literal, cast
@@ -214,6 +215,12 @@ BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
 _BY_NUMPY: dict[np.dtype[Any], DType] = {dtype.dtype: dtype for dtype in ALL}
 
 DTypeLike = Any  # a DType, a NumPy dtype or scalar type, or a name of either; `as_dtype` checks it
+
+
+def is_masked(value: object) -> bool:
+    """Whether a value is a masked array of NumPy, which loads `numpy.ma` where somebody makes one."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(value, module.MaskedArray)
 
 
 def as_dtype(value: DTypeLike, what: str = "dtype") -> DType:

@@ -18,7 +18,7 @@ import optree
 
 from poot.api.foreign import device_array
 from poot.api.libraries import has
-from poot.dtypes import ArraySpec, DType, as_dtype
+from poot.dtypes import ArraySpec, DType, as_dtype, is_masked
 from poot.errors import ArgumentError, CaptureError, PootError
 from poot.trace.array import Array
 from poot.trace.source import user_location
@@ -142,7 +142,7 @@ class Signature:
             value = value.materialise(value.dtype)
         if issubclass(type(value), Array):
             return Leaf(path, "array", value, value.spec)
-        if isinstance(value, (np.ma.MaskedArray, np.matrix)):
+        if is_masked(value) or isinstance(value, np.matrix):
             return self._foreign(path, cast("object", value))
         if isinstance(value, np.ndarray):
             return self._array(path, cast("np.ndarray[Any, Any]", value))
@@ -172,7 +172,7 @@ class Signature:
     def _foreign(self, path: str, value: Any) -> Leaf:
         """Arrays of other libraries, through DLPack or the array interface."""
         remedy = 'pass arrays, or make it static: @poot.trace(static_argnames=("{root}",)).'
-        if isinstance(value, np.ma.MaskedArray):
+        if is_masked(value):
             remedy = "pass value.filled(…), or its data and its mask as two arrays."
         elif isinstance(value, np.matrix):
             remedy = "pass np.asarray(value): poot's operators work by element, and a matrix's do not."

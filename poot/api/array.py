@@ -137,7 +137,9 @@ class DeviceArray(Array):
     def _require_present(self) -> None:
         if self._gone:
             raise EngineError(
-                message=f"this array was donated to {self._gone}", remedy="keep a copy, or do not donate it."
+                message=f"this array was donated to {self._gone}",
+                where=user_location(),
+                remedy="keep a copy, or do not donate it.",
             )
 
     def block_until_ready(self) -> DeviceArray:

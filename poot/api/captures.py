@@ -16,25 +16,19 @@ import re
 import struct
 import types
 import weakref
-from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 
-from poot.api.codes import code_token, reads_of
+from poot.api.codes import code_token
 from poot.api.libraries import is_library, is_library_type, is_poot, unwrap
-from poot.api.members import ALWAYS, Member, function_members, layout, members, special_names
-from poot.dtypes import ArraySpec, DType
+from poot.api.members import CONTAINERS, EXACT, Member, function_members, items_of, layout, members, pairs_of
+from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.trace.array import Array
 from poot.trace.tracer import Tracer, WeakTracer
 
-PLAIN = (bool, int, str, bytes, type(None), complex, range, type(Ellipsis), enum.Enum, np.dtype)
-#: Types of constants that are a part of a key by themselves, and types whose objects have no parts.
-_EXACT: Final = frozenset({bool, int, str, bytes, type(None), range, type(Ellipsis)})
-_CONTAINERS = (list, tuple, deque, set, frozenset)
-_NO_PARTS = (*PLAIN, float, np.ndarray, Array, np.generic, DType, Tracer, WeakTracer)
 #: What nothing can change, of the libraries' objects that are not followed.
 _SETTLED: Any = (
     *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodWrapperType, types.CodeType),
@@ -105,6 +99,15 @@ class Captures:
     functions: list[types.FunctionType] = field(default_factory=list[types.FunctionType])
     opaque: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
+    def specs(self) -> list[tuple[str, ArraySpec]]:
+        """The labels and specs of the arrays."""
+        pairs = zip(self.labels, self.arrays, strict=True)
+        return [
+            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
+            for label, array in pairs
+            if array.dtype != object
+        ]
+
 
 def capture(
     function: Callable[..., Any],
@@ -125,89 +128,6 @@ def capture(
         walk.follow([("self", owner)])
     walk.follow(statics)
     return walk.found
-
-
-# --- the code that can run --------------------------------------------------------------------------------------------
-
-
-def reachable_names(roots: Iterable[object]) -> frozenset[str]:
-    """Every name that code reachable from `roots` reads, through helper functions and methods of captured objects.
-
-    The special methods among them are those that the code may run without naming them.
-    """
-    found = _Names()
-    before: tuple[int, ...] = ()
-    while before != found.sizes():  # a method found by one name may read further ones
-        before = found.sizes()
-        found.collect([("", root) for root in roots])
-    return frozenset(found.names)
-
-
-class _Names:
-    def __init__(self) -> None:
-        self.names = set(ALWAYS)
-        self.stores: set[str] = set()
-        self.uses: set[str] = set()
-
-    def sizes(self) -> tuple[int, ...]:
-        return len(self.names), len(self.stores), len(self.uses)
-
-    def collect(self, pending: list[Member]) -> None:
-        seen: dict[int, object] = {}
-        while pending:
-            label, value = pending.pop()
-            value = unwrap(value)
-            kind = type(value)
-            if id(value) in seen or kind in _EXACT:
-                continue
-            seen[id(value)] = value
-            if kind is types.FunctionType:
-                self.function(cast("types.FunctionType", value))
-            elif issubclass(kind, type) and label != "__class__" and not is_library_type(cast("type", value)):
-                self.uses.add("make")  # while `__class__` is there for `super()`
-            if issubclass(kind, (dict, types.MappingProxyType)):
-                pending += [("", part) for pair in _pairs(value, kind) for part in pair]
-            elif issubclass(kind, _CONTAINERS):
-                pending += [("", item) for item in _items(value, type(value))]
-            elif issubclass(kind, np.ndarray) and cast("Any", value).dtype.hasobject:
-                pending += [("", item) for item in cast("Any", value).ravel().tolist()]
-            if kind in _NO_PARTS:
-                continue
-            if issubclass(kind, type):
-                self.type(cast("type", value))
-            pending += members(value, self.names)
-
-    def function(self, function: types.FunctionType) -> None:
-        if not is_library(function):
-            reads = reads_of(function.__code__)
-            self.names |= reads.attributes
-            self.stores |= reads.stores
-            self.uses |= reads.uses
-
-    def type(self, kind: type) -> None:
-        """The names in a user's classes that code need not name: special methods, setters, and positional patterns."""
-        for base in kind.__mro__:
-            if is_library_type(base):
-                continue
-            space = vars(base)
-            self.names.update(special_names(base, self.uses))
-            self.names.update(name for name in self.stores & space.keys() if hasattr(type(space[name]), "__set__"))
-            if "__match_args__" in self.names:
-                self.names.update(name for name in space.get("__match_args__", ()) if isinstance(name, str))
-
-
-def _items(value: object, kind: Any) -> Iterable[object]:
-    """The items of a container, as its built-in class holds them."""
-    base: Any = next(base for base in _CONTAINERS if issubclass(kind, base))
-    return base.__iter__(value)
-
-
-def _pairs(value: Any, kind: Any) -> Iterable[tuple[object, object]]:
-    """The keys and values of a mapping, as its built-in class holds them."""
-    if issubclass(kind, types.MappingProxyType):
-        return list(value.items())
-    base: Any = OrderedDict if issubclass(kind, OrderedDict) else dict
-    return base.items(value)
 
 
 # --- values to key parts ----------------------------------------------------------------------------------------------
@@ -256,7 +176,7 @@ class _Walk:
     def _leaf(self, label: str, value: object) -> Hashable | None:
         """The key part of a constant or an array; None for anything with parts."""
         kind = type(value)
-        if kind in _EXACT:
+        if kind in EXACT:
             return kind, cast("Hashable", value)
         if kind is float:
             return float, struct.pack("<d", value)
@@ -304,7 +224,7 @@ class _Walk:
             self.found.functions.append(function)
             return code_token(function.__code__)
         part = None if known.bare else self._content(label, kind, value, found)
-        if kind in _CONTAINERS or kind is dict:
+        if kind in CONTAINERS or kind is dict:
             return part
         items = len(found)
         found += members(value, self.names)
@@ -323,10 +243,10 @@ class _Walk:
         if issubclass(kind, (dict, types.MappingProxyType)):
             return same, tuple(
                 (self._key(key, found), self._item(label, _named(key), item, found))
-                for key, item in _pairs(value, same)
+                for key, item in pairs_of(value, same)
             )
-        if issubclass(kind, _CONTAINERS):
-            items = enumerate(_items(value, same))
+        if issubclass(kind, CONTAINERS):
+            items = enumerate(items_of(value, same))
             return same, tuple(self._item(label, str(i), item, found) for i, item in items)
         if issubclass(kind, slice):
             found += [("start", value.start), ("stop", value.stop), ("step", value.step)]

@@ -78,7 +78,7 @@ class _Scan:
             names: list[Any] = [
                 name for item in code.co_consts if isinstance(item, tuple) for name in cast("Any", item)
             ]
-            self.attributes.update(name for name in names if isinstance(name, str))
+            self.attributes.update(name for name in (*names, "__match_args__") if isinstance(name, str))
 
     def reads(self) -> Reads:
         named = self.attributes | self.globals.keys()

@@ -16,6 +16,7 @@ from poot.api.captures import Captures, Same
 from poot.api.recording import Recorded
 from poot.dtypes import ArraySpec
 from poot.plan.program import Program
+from poot.trace.text import abridged
 
 #: Names through which code reads what no guard can follow.
 _DYNAMIC = frozenset(
@@ -27,7 +28,7 @@ _DYNAMIC = frozenset(
 _SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """Printed, it tells the story of a traced function's calls; its fields are the data behind it.
 
@@ -85,6 +86,10 @@ class Explanation:
             lines += [f"  {record.name}: {note}" for note in record.notes]
             lines += [f"  {record.name} declined: {note}" for note in record.declined]
         return "\n".join(lines)
+
+    @override
+    def __repr__(self) -> str:
+        return abridged(str(self))
 
 
 _EVICTED = "nothing in the call: it had left the cache of the process"

@@ -27,8 +27,9 @@ from poot.api.constants import Kept, keep
 from poot.api.devices import default
 from poot.api.guards import Guards, guards_of
 from poot.api.invoke import Compiled, weak_value
-from poot.api.recording import digest
+from poot.api.recording import Source, digest
 from poot.backends.device import DeviceBackend, InPlace
+from poot.backends.executable import Call
 from poot.backends.host import data_address
 from poot.dtypes import ArraySpec
 
@@ -74,6 +75,17 @@ def _position(path: str, names: Sequence[str]) -> int:
     """Where the argument of a path stands among arguments by position; only those of `*args` have a place below it."""
     name, _, place = path.partition(".")
     return names.index(name) + int(place or 0)
+
+
+def _value(source: Source, leaves: Sequence[Any], captured: Sequence[Any]) -> Any:
+    """What a call gives for an input of the graph, numbers as they are."""
+    match source.kind:
+        case "capture":
+            return captured[source.index]
+        case "frozen":
+            return source.array
+        case _:
+            return leaves[source.index]
 
 
 class FastCall:
@@ -147,10 +159,9 @@ class FastCall:
                 kind = int if type(leaves[source.index]) is int else float
                 expected.append(_Expected(order[source.index], paths[source.index], spec, kind))
                 continue
-            if source.kind not in ("leaf", "capture"):
+            if source.kind == "weak":
                 return None
-            leaf = source.kind == "leaf"
-            value = leaves[source.index] if leaf else captured[source.index]
+            leaf, value = source.kind == "leaf", _value(source, leaves, captured)
             if value.dtype != spec.dtype or not np.dtype(value.dtype).isnative:
                 return None
             if not isinstance(value, DeviceArray) and not isinstance(device, InPlace):
@@ -172,7 +183,7 @@ class FastCall:
         """Hold the program's kept slots; whether they are there, as long as nothing writes to what they are made of."""
         if not compiled.call.kept:
             return True
-        values = [(captured if source.kind == "capture" else leaves)[source.index] for _, source, _ in compiled.sources]
+        values = [_value(source, leaves, captured) for _, source, _ in compiled.sources]
         views = [value.view() if isinstance(value, DeviceArray) else None for value in values]
         self._kept = keep(compiled.call, values, cast("Any", views))
         if self._kept is None:
@@ -230,3 +241,30 @@ class FastCall:
             return DeviceArray(Held(device, buffers[0]), self._outputs[0][1], check)
         memories = [Held(device, buffer) for buffer in buffers]
         return self._rebuild([DeviceArray(memories[number], spec, check) for number, spec in self._outputs])
+
+
+#: The kinds of calls that one function keeps short ways of.
+_KINDS = 64
+
+
+class ShortWays(dict[Hashable, FastCall]):
+    """The short ways of one function's calls by the kinds of calls, and the kinds that leave none behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._none: dict[Hashable, weakref.ref[Call]] = {}
+
+    def wanted(self, key: Hashable, compiled: Compiled) -> bool:
+        """Whether it is worth trying to make one: not where this specialisation has left none behind before."""
+        known = self._none.get(key)
+        return known is None or known() is not compiled.call
+
+    def keep(self, key: Hashable, compiled: Compiled, fast: FastCall | None) -> None:
+        """Take the short way from now on, where there is one."""
+        for kept in (self, self._none):
+            if len(kept) >= _KINDS:
+                kept.clear()
+        if fast is None:
+            self._none[key] = weakref.ref(compiled.call)
+        else:
+            self[key] = fast

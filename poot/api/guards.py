@@ -10,10 +10,9 @@ from typing import Any, cast
 import numpy as np
 
 from poot.api.array import DeviceArray
-from poot.api.captures import PLAIN
 from poot.api.codes import imported, reads_of
 from poot.api.libraries import is_library, is_library_module, is_library_type, is_poot, unwrap
-from poot.api.members import UNBOUND, content, function_members
+from poot.api.members import PLAIN, UNBOUND, content, function_members
 from poot.dtypes import DType
 
 _ABSENT = object()

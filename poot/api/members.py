@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import enum
 import functools
 import types
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -38,6 +40,10 @@ _HELD: dict[type, tuple[str, ...]] = {
     classmethod: ("__func__",),
     types.MethodType: ("__func__", "__self__"),
 }
+PLAIN = (bool, int, str, bytes, type(None), complex, range, type(Ellipsis), enum.Enum, np.dtype)
+#: Types of constants that are a part of a key by themselves.
+EXACT: Final = frozenset({bool, int, str, bytes, type(None), range, type(Ellipsis)})
+CONTAINERS: tuple[type[Any], ...] = (list, tuple, deque, set, frozenset)
 _WRAPPED = ("__wrapped__", "registry")
 _ORDER = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"})
 _SHOW = frozenset({"__repr__", "__str__", "__format__"})
@@ -225,3 +231,17 @@ def _class_members(kind: type, names: Iterable[str]) -> list[Member]:
                 found.append((name if name not in seen else f"{name} of {base.__name__}", space[name]))
         seen.update(space)
     return found
+
+
+def items_of(value: object, kind: Any) -> Iterable[object]:
+    """The items of a container, as its built-in class holds them."""
+    base: Any = next(base for base in CONTAINERS if issubclass(kind, base))
+    return base.__iter__(value)
+
+
+def pairs_of(value: Any, kind: Any) -> Iterable[tuple[object, object]]:
+    """The keys and values of a mapping, as its built-in class holds them."""
+    if issubclass(kind, types.MappingProxyType):
+        return list(value.items())
+    base: Any = OrderedDict if issubclass(kind, OrderedDict) else dict
+    return base.items(value)

@@ -19,7 +19,7 @@ from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.errors import CaptureError, TraceError
 from poot.trace.array import Array
 from poot.trace.builder import Builder
-from poot.trace.dispatch import tracing
+from poot.trace.dispatch import taking, tracing
 from poot.trace.graph import Graph
 from poot.trace.limits import TraceLimits
 from poot.trace.source import user_location
@@ -115,6 +115,7 @@ class Recorder:
         self._hidden: dict[int, tuple[Any, Tracer]] = {}
         self._names: set[str] = set()
         self._followed: set[int] = set()
+        self._known: set[int] = set()
 
     def record(self) -> Recorded:
         """Trace; the user's exceptions keep their type and gain a note."""
@@ -122,7 +123,7 @@ class Recorder:
         values = self.arguments.rebuild(leaves)
         state = _random_state()
         try:
-            with tracing(self.builder, self._capture):
+            with tracing(self.builder, self._capture, self._read, self._constant), taking(self._taken):
                 result = self.signature.call(self.function, values)
                 self._check_random(state)
                 outputs, updates = self._split(result)
@@ -192,6 +193,24 @@ class Recorder:
         self._hidden[id(array)] = array, tracer
         return tracer
 
+    def _taken(self, array: Array | np.ndarray[Any, Any], dtype: DType) -> DType:
+        """The dtype of the hidden input of an array from outside."""
+        return self.convert(ArraySpec(dtype, ())).dtype
+
+    def _read(self, array: Array | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The contents of a mask, for which alone the recording is good."""
+        found = [index for index, captured in enumerate(self.captures.arrays) if captured is array]
+        self._known.update(found)
+        if not found:
+            self.frozen.append(f"a mask {array.dtype}{list(array.shape)} that no name in the code leads to")
+        return np.asarray(array)
+
+    def _constant(self, array: Array | np.ndarray[Any, Any]) -> Tracer:
+        """An array that was made of what has been read."""
+        spec = ArraySpec(as_dtype(array.dtype), tuple(array.shape))
+        self.builder.own(spec.nbytes)
+        return self._frozen(spec, array)
+
     def _frozen(self, spec: ArraySpec, array: Any) -> Tracer:
         """A constant of the graph, which whoever runs the graph by hand binds like a weight."""
         name = self._name("array")
@@ -230,14 +249,14 @@ class Recorder:
         return Recorded(graph, self.sources, flat.spec, tuple(self.frozen), self._contents())
 
     def _contents(self) -> tuple[tuple[int, bytes], ...]:
-        """What NumPy may have read of the captured arrays: those that the graph does not follow, or all, if the trace
-        met arrays that it cannot tell the origin of.
+        """What NumPy may have read of the captured arrays: masks, those that the graph does not follow, or all, if the
+        trace met arrays that it cannot tell the origin of.
         """
         arrays = enumerate(self.captures.arrays)
         return tuple(
             (index, digest(array))
             for index, array in arrays
-            if array.dtype != object and (self.frozen or index not in self._followed)
+            if array.dtype != object and (self.frozen or index not in self._followed or index in self._known)
         )
 
     def _output(self, path: str, leaf: Any) -> Any:
@@ -252,12 +271,17 @@ class Recorder:
             return leaf.item()  # what NumPy hands out on its own counts as Python's numbers
         if isinstance(leaf, (bool, int, float, np.generic)):
             return cast("Any", leaf)
-        raise CaptureError(
-            what=f"output {path} of {self.signature.name}" if path else f"output of {self.signature.name}",
-            message=f"a {type(leaf).__name__} is no array",
-            where=user_location(),
-            remedy="return pytrees of arrays and numbers only.",
-        )
+        raise no_output(self.signature.name, path, leaf)
+
+
+def no_output(function: str, path: str, leaf: object) -> CaptureError:
+    """The error for a leaf of a function's outputs that is neither an array nor a number."""
+    return CaptureError(
+        what=f"output {path} of {function}" if path else f"output of {function}",
+        message=f"a {type(leaf).__name__} is no array",
+        where=user_location(),
+        remedy="return pytrees of arrays and numbers only.",
+    )
 
 
 def _random_state() -> tuple[object, object]:

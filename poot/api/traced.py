@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -15,22 +14,23 @@ import numpy as np
 from poot.api.arguments import Arguments, Signature
 from poot.api.array import DeviceArray
 from poot.api.cache import CallCache, MissWatch
-from poot.api.captures import Captures, capture, reachable_names
+from poot.api.captures import Captures, capture
 from poot.api.codes import code_token
 from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
+from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation
-from poot.api.fast import MISS, FastCall, call_key
+from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
-from poot.api.invoke import Compiled, host_value
+from poot.api.invoke import Compiled, check_call, host_value
 from poot.api.options import Options
 from poot.api.precision import Precision
+from poot.api.reach import reachable_names
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend
-from poot.backends.executable import Call
-from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
+from poot.backends.progress import working
+from poot.errors import ArgumentError, ArgumentTypeError, FeatureError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.program import Program
 from poot.trace.dispatch import active
@@ -47,7 +47,6 @@ R_co = TypeVar("R_co", covariant=True)
 
 _CACHE: CallCache[Compiled] = CallCache()
 _WATCH = MissWatch()
-_FAST_LIMIT = 64
 
 
 @dataclass(slots=True)
@@ -72,8 +71,7 @@ class Traced(Generic[R_co]):
         self._signature = Signature(function, options.static_argnames, options.donate)
         self._owner: object = None
         self._shared = _Shared()
-        self._fast: dict[Hashable, FastCall] = {}
-        self._unfit: dict[Hashable, weakref.ref[Call]] = {}
+        self._fast = ShortWays()
         self._latest: FastCall | None = None
         follow_reloads(Traced)
 
@@ -94,9 +92,10 @@ class Traced(Generic[R_co]):
     # --- calling ---
 
     def __call__(self, *args: Any, **kwargs: Any) -> R_co:
-        """Run on concrete arrays; inside another trace, or under `poot.eager`, the function itself runs."""
+        """Run on concrete arrays; inside another trace, or under `poot.eager`, the function's own code runs."""
         if active() is not None or is_eager():
-            return self._function(*args, **kwargs)
+            inside = active() is not None or is_running()
+            return self._function(*args, **kwargs) if inside else self._call_eagerly(args, kwargs)
         fast = self._latest
         if fast is not None and not kwargs:
             result = fast(args)
@@ -154,16 +153,26 @@ class Traced(Generic[R_co]):
         result = compiled.run(arguments, captures, device, self.options.precision)
         if self.options.donate:
             self._give_away(arguments)
-        elif key is not None and not self._is_unfit(key, compiled):
+        elif key is not None and self._fast.wanted(key, compiled):
             fixed, function = self.options.device is not None, cast("FunctionType", self.__poot_function__)
             fast = FastCall.make(compiled, function, arguments, captures.arrays, device, fixed=fixed, trees=trees)
-            self._keep(key, compiled, fast, trees)
+            self._fast.keep(key, compiled, fast)
+            if fast is not None and not trees:
+                self._latest = fast
         return cast("R_co", result)
 
-    def _is_unfit(self, key: Hashable, compiled: Compiled) -> bool:
-        """Whether a call of this kind has left no short way behind before."""
-        known = self._unfit.get(key)
-        return known is not None and known() is compiled.call
+    def _call_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        """The function's own code on the arguments that its trace would see, with values."""
+        arguments = self._signature.sort(args, kwargs, self._owner)
+        self._learn_names(arguments)
+        captures = self._captures(arguments)
+        device = choose(self.options.device, _homes(arguments, captures))
+        check_call(self._signature.name, arguments, captures, self.options.precision, device)
+        call = EagerCall(self._signature, arguments, captures, device, self.options.precision)
+        result = call.run(self._function)
+        if self.options.donate:
+            self._give_away(arguments)
+        return cast("R_co", result)
 
     def _give_away(self, arguments: Arguments) -> None:
         """Mark the donated arguments, once the call has succeeded."""
@@ -172,18 +181,6 @@ class Traced(Generic[R_co]):
         call = self._signature.name if where is None else f"{self._signature.name} at {where.file}:{where.line}"
         for array in {id(array): array for array in given if isinstance(array, DeviceArray)}.values():
             array.donate(call)
-
-    def _keep(self, key: Hashable, compiled: Compiled, fast: FastCall | None, trees: bool) -> None:
-        """Take the short way from now on, where there is one."""
-        if fast is None:
-            if len(self._unfit) >= _FAST_LIMIT:
-                self._unfit.clear()
-            self._unfit[key] = weakref.ref(compiled.call)
-        else:
-            if len(self._fast) >= _FAST_LIMIT:
-                self._fast.clear()
-            self._fast[key] = fast
-            self._latest = self._latest if trees else fast
 
     @property
     def __code__(self) -> CodeType:
@@ -224,24 +221,15 @@ class Traced(Generic[R_co]):
         _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
-        for leaf in arguments.leaves:
-            if leaf.kind == "spec":
-                raise CaptureError(
-                    what=f"argument {leaf.path!r} of {self._signature.name}",
-                    message=f"{leaf.value} is a spec, and a call needs an array",
-                    where=user_location(),
-                    remedy="pass an array, or ask for .graph(…) of the specs.",
-                )
-        arrays = [(leaf.path, cast("ArraySpec", leaf.key)) for leaf in arguments.leaves if leaf.kind == "array"]
-        arrays += [
-            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
-            for label, array in zip(captures.labels, captures.arrays, strict=True)
-            if array.dtype != object
-        ]
-        self.options.precision.check(self._signature.name, arrays, device.target)
+        check_call(self._signature.name, arguments, captures, self.options.precision, device)
         recorded = self._record(arguments, captures, Roles())
         stable = recorded.tracked(captures.arrays, device)
-        return Compiled.make(recorded, device, self.options.compiling(device, stable))
+        with working(f"planning {self._signature.name}"):
+            return Compiled.make(recorded, device, self.options.compiling(device, stable))
+
+    def _plan(self, recorded: Recorded, device: DeviceBackend) -> Program:
+        with working(f"planning {self._signature.name}"):
+            return compile_graph(recorded.graph, device.target, self.options.compiling(device))
 
     def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
         recorder = Recorder(
@@ -253,7 +241,8 @@ class Traced(Generic[R_co]):
             roles,
             self.options.precision.spec,
         )
-        return recorder.record()
+        with working(f"tracing {self._signature.name}"):
+            return recorder.record()
 
     # --- looking inside ---
 
@@ -313,13 +302,13 @@ class Traced(Generic[R_co]):
         """The program for arrays or specs, for `device` (by the rule of calls, if none is named)."""
         recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
         chosen = choose(device or self.options.device, _homes(arguments, captures))
-        return compile_graph(recorded.graph, chosen.target, self.options.compiling(chosen))
+        return self._plan(recorded, chosen)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
         recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
         device = choose(self.options.device, _homes(arguments, captures))
-        program = compile_graph(recorded.graph, device.target, self.options.compiling(device))
+        program = self._plan(recorded, device)
         return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses))
 
     def __getattr__(self, name: str) -> Any:
@@ -376,7 +365,7 @@ def trace(
 
     `static_argnames` are arguments whose values are part of the graph; `donate` are arguments whose poot arrays are
     given away: their memory is free once a call has succeeded, and using them later is an EngineError that names the
-    call (other libraries' arrays stay as they are, and so does everything inside another trace or under `poot.eager`).
+    call (other libraries' arrays stay as they are, and so does everything inside another trace).
     `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
     oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays; `autotune=True` measures alternatives to the cost
     model's schedules when a function is compiled, and remembers the winners on disk.

@@ -16,7 +16,6 @@ import contextlib
 import importlib.metadata
 import json
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ import numpy as np
 
 from poot.backends import cache
 from poot.backends.device import Buffer, BufferView, DeviceBackend, LaunchSpec, Recording
+from poot.backends.progress import Work, working
 from poot.backends.toolchain import compile_kernel
 from poot.dtypes import ArraySpec
 from poot.errors import PootError
@@ -69,7 +69,6 @@ class Autotuner:
 
     def __init__(self, device: DeviceBackend) -> None:
         self._device = device
-        self._progress = _Progress()
 
     def choose(self, task: Task) -> Tuned:
         """The quickest right plan, as the disk remembers it or as it is measured now."""
@@ -94,9 +93,8 @@ class Autotuner:
                 plans[name] = plan
         if len(plans) == 1:
             return Tuned(task.default)
-        with contextlib.ExitStack() as done:
-            name, gain = _Bench(self._device, task, done, declined).run(plans, self._progress)
-        self._progress.close()
+        with working(f"autotuning {task.name}", len(plans), "schedules") as work, contextlib.ExitStack() as done:
+            name, gain = _Bench(self._device, task, done, declined).run(plans, work)
         _remember(key, name, plans[name])
         return Tuned(plans[name], _note(task, name, gain, len(plans)), tuple(declined))
 
@@ -184,12 +182,12 @@ class _Bench:
         self._done.callback(self._device.free, buffer)
         return buffer
 
-    def run(self, plans: Mapping[str, GroupPlan], progress: _Progress) -> tuple[str, float]:
+    def run(self, plans: Mapping[str, GroupPlan], work: Work) -> tuple[str, float]:
         """The name of the winner, and how many times as fast as the default it is."""
         ready: list[_Ready] = []
         best = float("inf")
-        for number, (name, plan) in enumerate(plans.items()):
-            progress.tell(self._task.name, number, len(plans))
+        for name, plan in plans.items():
+            work.advance()
             try:
                 made = self._ready(name, plan, best)
             except (PootError, _Wrong) as error:
@@ -285,30 +283,3 @@ def _close(found: Array, expected: Array, task: Task) -> bool:
     epsilon = {2: 2.0**-7, 4: 2.0**-23, 8: 2.0**-52}[found.dtype.itemsize]
     bound = epsilon * scale * (16 + 4 * length**0.5)
     return bool(np.max(np.abs(mine[finite] - theirs[finite]), initial=0.0) <= bound)
-
-
-class _Progress:
-    """A line on the terminal, once tuning has taken two seconds."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-        self._shown = False
-
-    def tell(self, name: str, number: int, count: int) -> None:
-        """Alternative `number` of `count` is being measured."""
-        now = time.monotonic()
-        self._since = now if self._since is None else self._since
-        if now - self._since < 2 or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
-            return
-        filled = 20 * number // count
-        bar = "#" * filled + "." * (20 - filled)
-        sys.stderr.write(f"\rautotune [{bar}] {number}/{count} {name[:40]:40}")
-        sys.stderr.flush()
-        self._shown = True
-
-    def close(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            sys.stderr.write("\r" + " " * 80 + "\r")
-            sys.stderr.flush()
-            self._shown = False

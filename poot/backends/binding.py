@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, as_dtype
+from poot.dtypes import ArraySpec, as_dtype, is_masked
 from poot.errors import ArgumentTypeError, DTypeError, ShapeError
 
 
@@ -15,7 +15,7 @@ def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
 
     UnsupportedDTypeError, DTypeError or ShapeError name `what`; nothing is narrowed, widened or broadcast.
     """
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked(value):
         remedy = "pass value.filled(…), or its data and its mask as two arrays."
         raise ArgumentTypeError(what=what, actual="MaskedArray", expected="an array without a mask", remedy=remedy)
     array = np.asarray(value)

@@ -27,6 +27,7 @@ from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
 from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
+from poot.backends.progress import working
 from poot.backends.prologue import Kept
 from poot.backends.weights import Wanting, WeightMap, WeightStore, compare_weights, refuse, wanted_specs
 from poot.dtypes import ArraySpec, as_dtype
@@ -100,10 +101,13 @@ class Engine:
         with contextlib.ExitStack() as failed:
             weights: dict[str, tuple[Buffer, ArraySpec]] = {}
             held: dict[int, tuple[Buffer, int]] = {}
-            for name, array in arrays.items():
-                if id(array) not in held:
-                    held[id(array)] = self._upload(array, store.unchanging, failed)
-                weights[name] = held[id(array)][0], ArraySpec(as_dtype(array.dtype, f"weight {name!r}"), array.shape)
+            with working("loading", len(arrays), "weights") as work:
+                for name, array in arrays.items():
+                    if id(array) not in held:
+                        held[id(array)] = self._upload(array, store.unchanging, failed)
+                    spec = ArraySpec(as_dtype(array.dtype, f"weight {name!r}"), array.shape)
+                    weights[name] = held[id(array)][0], spec
+                    work.advance()
             failed.pop_all()
         exe = Exe(self, weights, list(held.values()))
         self._exes.add(exe)

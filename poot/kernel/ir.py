@@ -332,7 +332,7 @@ class Kernel:
 SlotKind = Literal["buffer", "scalar", "extent", "stride", "threads", "num_groups", "launch", "fault"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slot:
     """One argument of a compiled kernel, in order; every renderer and device follows `argument_slots`."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
@@ -110,12 +109,13 @@ class Scope:
         low, high = max(low, known.low), min(high, known.high)
         if low == high:
             return self.const(Const(low, known.expr.dtype, known.expr.where))
-        return replace(known, low=low, high=high)
+        return Known(known.expr, low, high, known.form, known.implied)
 
     def hold(self, name: str, var: Var, known: Known) -> None:
         """A local, called `var` in the new kernel, holds a value from here on."""
         form = known.form
-        self._set(name, var, known if isinstance(known.expr, Const) else replace(known, expr=var))
+        held = known if isinstance(known.expr, Const) else Known(var, known.low, known.high, form, known.implied)
+        self._set(name, var, held)
         self.versions.setdefault(var.name, 0)
         if form is not None and not form.constant and len(form.terms) == 1 and form.terms[0][1] == 1:
             self.facts.name(form.terms[0][0], var, self.reads(var))

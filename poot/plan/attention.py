@@ -16,6 +16,7 @@ arXiv:1805.02867; Rabe and Staats, arXiv:2112.05682).  So no matrix of scores is
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from math import prod
@@ -59,6 +60,7 @@ class Streams:
     homes: list[list[Group]]
     declined: dict[int, str]
     numbers: dict[int, int] = field(init=False)
+    _candidates: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
 
     def __post_init__(self) -> None:
         equations = enumerate(self.graph.equations)
@@ -87,12 +89,21 @@ class Streams:
             for each in fields(group):
                 setattr(group, each.name, getattr(streamed, each.name))
 
+    def candidates(self, weights: Atom) -> list[int]:
+        """The contractions above an atom that could make scores, if it may be weights of a softmax over them."""
+        if not isinstance(weights, Value):
+            return []
+        known = self._candidates.get(weights.id)
+        if known is None:
+            known = self._candidates[weights.id] = _candidates(self, weights)
+        return known
+
     def _stream(self, group: Group, number: int) -> Group | str:
         """The group with the attention that ends in a contraction, or why it has none ("": nothing looks like it)."""
         inputs = group.members[number].inputs
         reason = ""
         for operand, weights in enumerate(inputs):
-            candidates = _candidates(self, weights)
+            candidates = self.candidates(weights)
             if not candidates or not all(isinstance(atom, Value) for atom in inputs):
                 continue
             for products in candidates[:_TRIED]:
@@ -103,14 +114,14 @@ class Streams:
         return reason
 
 
-def _candidates(scene: Streams, weights: Atom) -> list[int]:
+def _candidates(scene: Streams, weights: Value) -> list[int]:
     """The contractions above weights that are powers and have been summed or are divided by sums, last one first."""
     found: list[int] = []
     powers = sums = False
-    pending = [weights]
+    pending: deque[Atom] = deque([weights])
     seen: set[int] = set()
     while pending and len(seen) < _LOOK_BACK:
-        atom = pending.pop(0)
+        atom = pending.popleft()
         equation = scene.maker(atom)
         if equation is None or not isinstance(atom, Value) or atom.id in seen:
             continue

@@ -14,6 +14,7 @@ from poot.dtypes import ArraySpec
 from poot.kernel.ir import Access, Const, Expr, Var
 from poot.plan.emitter import Emitter
 from poot.plan.indexing import Affine, Indices, Quotient, expand, flatten
+from poot.records import record
 from poot.trace.graph import Atom, Equation, Literal, Value
 from poot.trace.primitives import Elementwise, Pull, PullContext, Reader, lookup
 
@@ -199,7 +200,7 @@ def _of_loops(source: Expr | Quotient) -> bool:
 # --- probing: what a rule reads, without emitting a kernel -----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Read:
     """One read of an operand; `checked` ones may be at any index."""
 
@@ -208,7 +209,7 @@ class Read:
     checked: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Probe:
     """What a Pull's body does at an index.
 

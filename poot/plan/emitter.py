@@ -198,15 +198,33 @@ class Emitter(KernelBuilder):
     def local(self, form: Affine) -> Expr:
         """A form as a constant or a local, made once a block; the local reads back as the form."""
         form = expand(form)
+        if not form.terms:
+            return self.i(form.const)
         known = self.recall(form)
         if known is not None:
             return known
+        if self.probing:
+            return self._stand_in(form)
         value = self.expr(form)
         if isinstance(value, (Const, Var)):
             return value
         var = super().let(value, "i")
         self._forms[var.name] = form
         return self.remember(form, var)
+
+    def _stand_in(self, form: Affine) -> Var:
+        """A local that reads back as a form, and is never computed: what `expr` would give is thrown away."""
+        (axis, factor), single = form.terms[0], len(form.terms) == 1 and not form.const
+        if single and factor == 1 and isinstance(axis.source, Var):
+            return axis.source
+        if single and factor == 1 and axis.source is None and axis not in self._loops:
+            var = Var(f"{axis.name}_{axis.number}", self.index_dtype)
+            self._loops[axis] = (axis,), var
+        else:
+            var = Var(self.fresh("i"), self.index_dtype)
+        self._forms[var.name] = form
+        self.remember(form, var)
+        return var
 
     def _bound(self, axis: Axis, value: Expr) -> Expr:
         if isinstance(value, (Const, Var)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
@@ -199,8 +199,10 @@ def copy(group: Group) -> Group:
     )
 
 
-def merge(known: Sequence[Indices], more: Iterable[Indices]) -> Places:
+def merge(known: Sequence[Indices], more: Sequence[Indices]) -> Places:
     """Both lists without repetition; None where that is too many."""
+    if not known and len(more) == 1:
+        return [tuple(map(expand, more[0]))]
     found = {tuple(map(expand, index)): None for index in known}
     found.update({tuple(map(expand, index)): None for index in more})
     return list(found) if len(found) <= _MOST_PLACES else None

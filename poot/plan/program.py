@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from typing_extensions import override
+
 from poot.dtypes import ArraySpec
 from poot.errors import SourceLocation
 from poot.kernel.ir import Kernel
+from poot.records import record
 from poot.target import Language, Target
 from poot.trace.graph import Graph
 
@@ -66,7 +69,7 @@ class Storage:
 # --- steps ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Binding:
     """A buffer argument: a slot, and the first element used within it."""
 
@@ -74,7 +77,7 @@ class Binding:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """One kernel on a grid of whole work-groups.
 
@@ -132,7 +135,7 @@ Step: TypeAlias = Launch | Copy | Branch | Loop
 Fate = Literal["kernel", "alias", "view", "fold", "dead", "control", "prologue"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EquationPlan:
     """What became of an equation: the launch that computes it, or why a step needs none."""
 
@@ -166,7 +169,7 @@ class PassRecord:
     removed: tuple[Removed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Program:
     """A planned graph.  `graph` is as the caller gave it, `planned` as the passes left it.
 
@@ -195,6 +198,14 @@ class Program:
     def launches(self) -> tuple[Launch, ...]:
         """Every launch of a step, in program order, those inside branches and loops included."""
         return tuple(_launches(self.steps))
+
+    @override
+    def __repr__(self) -> str:
+        kernels, launches = len(self.kernels), len(self.launches)
+        return (
+            f"<Program of {self.graph.name} for {self.target}: {launches} launches of {kernels} kernels; "
+            "`print(program.report())` says more>"
+        )
 
     def report(self) -> str:
         """What the program will do, for people: launches, kernels, bytes, storage and its reuse, what was declined."""

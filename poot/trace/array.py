@@ -3,6 +3,7 @@
 Every operator and method is the function of `ops` of that name: a tracer records it, a concrete array runs it.  A
 subclass provides `spec` and `_value`; nothing else is needed.
 """
+# size: one class, whose methods are a line each
 
 from __future__ import annotations
 
@@ -109,7 +110,9 @@ class Array(Placed):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
-        yield from map(self.__getitem__, range(len(self)))
+        if not self.shape:
+            raise ShapeError(what="iterating over an array", actual=self.shape, expected="at least one axis")
+        return map(self.__getitem__, range(self.shape[0]))
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, OPERANDS) and bool(ops.any(self == value))
@@ -147,7 +150,10 @@ class Array(Placed):
     def _scalar(self, use: str) -> Any:
         value = self._value(use)
         if value.size != 1:
-            raise ShapeError(what=f"an array used as {use}", actual=self.shape, expected="exactly one element")
+            remedy = "use x.any() or x.all()." if use == "a bool" else None
+            raise ShapeError(
+                what=f"an array used as {use}", actual=self.shape, expected="exactly one element", remedy=remedy
+            )
         return value.item()
 
     __hash__ = None  # type: ignore[assignment]

@@ -43,7 +43,7 @@ from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Vari
 from poot.trace.limits import TraceLimits, Usage
 from poot.trace.literals import literal
 from poot.trace.params import params_bytes, plain_params
-from poot.trace.primitives import effects_of, lookup
+from poot.trace.primitives import Typing, lookup
 from poot.trace.tracer import Tracer
 from poot.trace.tree import flatten
 
@@ -64,6 +64,7 @@ class Builder:
         "_captured",
         "_equations",
         "_names",
+        "_typing",
         "_usage",
         "_values",
         "_variables",
@@ -81,6 +82,7 @@ class Builder:
         self.outer: Builder | None = None
         self.finished = False
         self._usage = Usage()
+        self._typing = Typing()
         self._names: dict[str, str] = {}
         self._values: list[Value] = []
         self._variables: dict[str, list[Variable]] = {kind: [] for kind in _KINDS}
@@ -152,12 +154,12 @@ class Builder:
             operands = [self._accept(item, f"operand {number}") for number, item in enumerate(inputs, 1)]
             plain = plain_params(primitive, params or {})
             closed = tuple(regions)
-            results = entry.type_rule(tuple(operand.spec for operand in operands), plain, closed)
+            specs = tuple([operand.spec for operand in operands])
+            results, effects = self._typing(entry, specs, plain, closed)
             self._reserve(_equation_usage(len(results), operands, plain, closed))
             atoms = tuple(self._atom(operand) for operand in operands)
         except PootError as error:
             raise as_builder_error(error).at(where) from error.__cause__
-        effects = effects_of(entry, plain, closed)
         outputs = tuple(self._new_value(spec) for spec in results)
         self._equations.append(Equation(primitive, atoms, plain, outputs, closed, effects, where))
         return tuple(Tracer(self, value) for value in outputs)
@@ -340,7 +342,7 @@ _REMEDIES: dict[type, str] = {
 def _equation_usage(
     results: int, operands: Sequence[Value | Literal | Tracer], params: Params, regions: tuple[Graph, ...]
 ) -> Usage:
-    literals = sum(item.dtype.itemsize for item in operands if isinstance(item, Literal))
+    literals = sum([item.dtype.itemsize for item in operands if isinstance(item, Literal)])
     usage = Usage(results, 1, literals, params_bytes(params) if params else 0)
     for region in regions:
         usage = usage.plus(graph_usage(region))

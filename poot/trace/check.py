@@ -8,7 +8,7 @@ from typing import NoReturn
 from poot.errors import GraphError, PootError, SourceLocation
 from poot.trace.graph import Atom, Equation, Graph, Literal, Value, Variable
 from poot.trace.literals import literal
-from poot.trace.primitives import effects_of, lookup
+from poot.trace.primitives import Typing, lookup
 from poot.trace.tree import check_tree
 
 
@@ -19,15 +19,16 @@ def check_graph(graph: Graph) -> None:
     rule gives the outputs, and its effects are those stated; regions are closed graphs with inputs only; updates name
     states of the same spec; the output tree has as many leaves as there are outputs.
     """
-    _Checker(graph, "").run()
+    _Checker(graph, "", Typing()).run()
 
 
 class _Checker:
-    __slots__ = ("defined", "graph", "prefix")
+    __slots__ = ("defined", "graph", "prefix", "typing")
 
-    def __init__(self, graph: Graph, prefix: str) -> None:
+    def __init__(self, graph: Graph, prefix: str, typing: Typing) -> None:
         self.graph = graph
         self.prefix = prefix
+        self.typing = typing
         self.defined: dict[int, Value] = {}
 
     def run(self) -> None:
@@ -74,7 +75,7 @@ class _Checker:
             self.fail(what, f"%{atom.id} is {found.spec}, used as {atom.spec}", where)
 
     def equation(self, index: int, equation: Equation) -> None:
-        results = ", ".join(f"%{value.id}" for value in equation.outputs) or "()"
+        results = ", ".join([f"%{value.id}" for value in equation.outputs]) or "()"
         what, where = f"equation {index} ({results} = {equation.primitive})", equation.where
         for atom in equation.inputs:
             self.atom(atom, what, where)
@@ -82,18 +83,17 @@ class _Checker:
             inner = f"{self.prefix}{what}, region {number} ({region.name}): "
             if region.constants or region.states or region.updates:
                 self.fail(what, f"region {number} has constants, states or updates; a region has inputs only", where)
-            _Checker(region, inner).run()
+            _Checker(region, inner, self.typing).run()
         try:
             entry = lookup(equation.primitive)
-            specs = tuple(atom.spec for atom in equation.inputs)
-            results_of_rule = entry.type_rule(specs, equation.params, equation.regions)
+            specs = tuple([atom.spec for atom in equation.inputs])
+            results_of_rule, effects = self.typing(entry, specs, equation.params, equation.regions)
         except PootError as error:
             raise GraphError(equation=self.prefix + what, message=_brief(error), where=where) from error
-        stated = tuple(value.spec for value in equation.outputs)
+        stated = tuple([value.spec for value in equation.outputs])
         if stated != results_of_rule:
             listed, given = (", ".join(map(str, specs)) or "nothing" for specs in (stated, results_of_rule))
             self.fail(what, f"the results are stated as {listed}, but the type rule gives {given}", where)
-        effects = effects_of(entry, equation.params, equation.regions)
         if effects != equation.effects:
             self.fail(what, f"the effects are stated as {_set(equation.effects)}, but are {_set(effects)}", where)
         for value in equation.outputs:

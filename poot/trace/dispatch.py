@@ -12,6 +12,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
+from poot.dtypes import DType
 from poot.errors import BuilderError, ForeignHandleError
 from poot.trace.array import Array, NumpyArray
 from poot.trace.graph import Graph, Literal, Params, ParamValue
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 Operand: TypeAlias = Array | NumpyArray | Literal
 #: Makes an array from outside a trace, concrete or NumPy, an operand of it.
 Capture: TypeAlias = Callable[[Array | NumpyArray], Tracer]
+#: The contents of an array from outside, which become part of the trace.
+Read: TypeAlias = Callable[[Array | NumpyArray], NumpyArray]
 #: Computes one primitive on concrete arrays.
 Eager: TypeAlias = Callable[[str, Sequence[Operand], Params, tuple[Graph, ...]], tuple[Array, ...]]
 
@@ -36,8 +41,14 @@ class TraceContext:
 
     builder: Builder
     capture: Capture
+    read: Read
+    constant: Capture
 
 
+#: The dtype that an array from outside a traced function has in it, from the array and its own dtype.
+Taken: TypeAlias = Callable[[Array | NumpyArray, DType], DType]
+
+_TAKEN: ContextVar[Taken | None] = ContextVar("poot_taken", default=None)
 _ACTIVE: ContextVar[TraceContext | None] = ContextVar("poot_trace", default=None)
 _NOWHERE_ELSE = nullcontext()
 _eager: Eager | None = None
@@ -65,18 +76,38 @@ def refuse_capture(array: Array | NumpyArray) -> Tracer:
 
 
 @contextmanager
-def tracing(builder: Builder, capture: Capture = refuse_capture) -> Generator[TraceContext]:
+def tracing(
+    builder: Builder, capture: Capture = refuse_capture, read: Read = np.asarray, constant: Capture | None = None
+) -> Generator[TraceContext]:
     """Record every operation of the block, even of concrete arrays alone, with `builder`.
 
     `capture` is called for each concrete or NumPy array that an operation meets, and is to give the same tracer for the
     same array; within a region it may give a tracer of the trace around it, which the region's builder takes in.
+    `read` is called where the contents of such an array decide what is recorded, and `constant` for arrays that were
+    made of what it gave; without one they are captured.
     """
-    context = TraceContext(builder, capture)
+    context = TraceContext(builder, capture, read, constant or capture)
     token = _ACTIVE.set(context)
     try:
         yield context
     finally:
         _ACTIVE.reset(token)
+
+
+@contextmanager
+def taking(taken: Taken) -> Generator[None]:
+    """Let arrays that operations of the block meet, other than tracers, count as of the dtype that `taken` gives."""
+    token = _TAKEN.set(taken)
+    try:
+        yield
+    finally:
+        _TAKEN.reset(token)
+
+
+def taken_dtype(array: Array | NumpyArray, dtype: DType) -> DType:
+    """The dtype as of which a concrete or NumPy array of `dtype` counts here."""
+    taken = _TAKEN.get()
+    return dtype if taken is None else taken(array, dtype)
 
 
 def bind(
@@ -115,6 +146,8 @@ def lift(operand: Operand) -> Array:
     context = _ACTIVE.get()
     if context is not None and not isinstance(operand, Literal):
         return context.capture(operand)
+    if context is None and isinstance(operand, Literal):  # a number of no trace is an input: one program for them all
+        operand = np.asarray(operand.value, operand.dtype.dtype)
     return bind1("broadcast", (operand,), shape=operand.shape, dims=tuple(range(len(operand.shape))))
 
 

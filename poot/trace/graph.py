@@ -32,12 +32,13 @@ ParamValue: TypeAlias = "bool | int | float | str | DType | ArraySpec | tuple[Pa
 class Params(Mapping[str, ParamValue]):
     """The static parameters of an equation: an immutable, hashable mapping of plain data, sorted by name."""
 
-    __slots__ = ("_items", "_key")
+    __slots__ = ("_hash", "_items", "_key")
 
     def __init__(self, values: Mapping[str, ParamValue] | None = None, /, **named: ParamValue) -> None:
         merged = {**(values or {}), **named}
         self._items: dict[str, ParamValue] = dict(sorted(merged.items()))
-        self._key = tuple((name, _exact(value)) for name, value in self._items.items())
+        self._key = tuple([(name, _exact(value)) for name, value in self._items.items()])
+        self._hash: int | None = None
 
     @override
     def __getitem__(self, name: str) -> ParamValue:
@@ -57,7 +58,9 @@ class Params(Mapping[str, ParamValue]):
 
     @override
     def __hash__(self) -> int:
-        return hash(self._key)
+        if self._hash is None:
+            self._hash = hash(self._key)
+        return self._hash
 
     @override
     def __repr__(self) -> str:
@@ -69,7 +72,8 @@ def _exact(value: ParamValue) -> object:
     if isinstance(value, float):
         return "float", struct.pack("<d", value)
     if isinstance(value, tuple):
-        return tuple(_exact(item) for item in value)
+        kinds = set(map(type, value))
+        return ("ints", value) if kinds <= {int} else tuple(map(_exact, value))
     return type(value).__name__, value
 
 
@@ -192,7 +196,7 @@ def _namedtuple(name: str, fields: tuple[str | int, ...]) -> type[Any]:
     return namedtuple(typename, [str(field) for field in fields], rename=True)  # type: ignore[misc]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Graph:
     """A program of primitives.  Made by a Builder or by a pass, and always type-checked (`check.check_graph`)."""
 
@@ -218,6 +222,12 @@ class Graph:
         from poot.trace.text import format_graph  # the printer needs these classes
 
         return format_graph(self)
+
+    @override
+    def __repr__(self) -> str:
+        from poot.trace.text import abridged
+
+        return abridged(str(self))
 
     def to_bytes(self) -> bytes:
         """The graph saved: versioned, with the signatures of its primitives; the users' lines are left out."""

@@ -61,6 +61,13 @@ class Usage:
 
     def check(self, limits: TraceLimits) -> None:
         """LimitError if this would be past a limit."""
+        if (
+            self.values <= limits.max_values
+            and self.eqns <= limits.max_eqns
+            and self.literal_bytes <= limits.max_literal_bytes
+            and self.owned_bytes <= limits.max_owned_bytes
+        ):
+            return
         for resource, attempted, limit in (
             ("max_values", self.values, limits.max_values),
             ("max_eqns", self.eqns, limits.max_eqns),

@@ -49,14 +49,22 @@ from poot.dtypes import DType
 from poot.trace.graph import Atom, Equation, Graph, Literal, ParamValue, Tree, Value
 from poot.trace.parse import is_plain_name, parse_graph
 
-__all__ = ["format_graph", "parse_graph"]
+__all__ = ["abridged", "format_graph", "parse_graph"]
 
 _INDENT = "    "
+_SHOWN = 60
 
 
 def format_graph(graph: Graph) -> str:
     """The text of a graph, without a line end at its end."""
     return "\n".join(_graph(graph, ""))
+
+
+def abridged(text: str) -> str:
+    """A text as a prompt shows it: of one that is longer than a screen the beginning."""
+    lines = text.split("\n")
+    more = len(lines) - _SHOWN
+    return text if more <= 0 else "\n".join([*lines[:_SHOWN], f"… {more} lines more, which print shows"])
 
 
 def _graph(graph: Graph, indent: str) -> Iterator[str]:

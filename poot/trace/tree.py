@@ -41,6 +41,11 @@ class Flat:
         return optree.tree_unflatten(self.spec, leaves)
 
 
+def structure(flat: Flat) -> str:
+    """A pytree's structure as its author writes it: containers, with * for each leaf."""
+    return str(flat.spec).removeprefix("PyTreeSpec(").removesuffix(")").removesuffix(f", namespace={NAMESPACE!r}")
+
+
 def flatten(pytree: Any, what: str = "pytree") -> Flat:
     """Flatten; ArgumentTypeError for a dict whose keys are neither str nor int, CaptureError for too deep a pytree."""
     leaves, spec = leaves_of(pytree, what)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import poot
 from poot.dtypes import DType, bool_, f16, f32, i8, i32, u8
 from poot.errors import (
     ArgumentError,
@@ -16,6 +17,7 @@ from poot.errors import (
     BuilderError,
     ConcretizationError,
     DTypeError,
+    EngineError,
     EscapedTracerError,
     FeatureError,
     ForeignHandleError,
@@ -101,6 +103,8 @@ def test_a_weak_scalar_names_the_static_argument() -> None:
         '  Remedy: make it static with static_argnames="rate", or use `ops.where(condition, a, b)` to choose by '
         "element, or `ops.cond` to run one of two branches."
     )
+    text = message(lambda: int(rate), ConcretizationError)
+    assert text.endswith('make it static with static_argnames="rate": ' + INT.removeprefix("\n  Remedy: "))
     text = message(lambda: int(rate * 2), ConcretizationError)
     assert text.startswith("a result of Python numbers has no value while step is being traced, so it cannot")
 
@@ -215,7 +219,27 @@ MISMATCHES: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
             "  Remedy: cast the array first, or use a value between -2147483648 and 2147483647."
         ),
     ),
-    (lambda x: ops.einsum("ij,jk", x), ArgumentError, "einsum: 'ij,jk' is not valid, expected 1 operands"),
+    (
+        lambda x: ops.einsum("ij,jk", x),
+        ArgumentError,
+        "einsum: 'ij,jk' is not valid, expected subscripts of each operand, of which there is 1",
+    ),
+    (lambda x: list(x[0, 0]), ShapeError, "iterating over an array: shape (), expected at least one axis"),
+    (
+        lambda x: ops.nn.sample(ops.random.key(0), x, temperature=-1),
+        ArgumentError,
+        "sample: temperature: -1 is not valid, expected a number from 0 on",
+    ),
+    (
+        lambda x: ops.nn.sample(ops.random.key(0), x, top_p=1.5),
+        ArgumentError,
+        "sample: top_p: 1.5 is not valid, expected a number from 0 to 1",
+    ),
+    (
+        lambda x: ops.nn.keep_min_p(x, -0.5),
+        ArgumentError,
+        "keep_min_p: p: -0.5 is not valid, expected a number from 0 to 1",
+    ),
     (lambda x: ops.einsum("ii", x), ShapeError, "einsum 'ii': shape (2, 3), expected extent 2 for 'i'"),
     (
         lambda x: ops.nn.linear(x, x[:, :2]),
@@ -316,12 +340,15 @@ def test_traced_keys_that_make_shapes() -> None:
     n, mask = x.builder.input("n", i32[()]), x.builder.input("mask", bool_[4])
     assert message(lambda: x[:n], ConcretizationError) == (
         "`n`, i32[], has no value while f is being traced, so it cannot be used as a bound of a slice\n"
-        "  Remedy: extents are static; `ops.dynamic_slice(x, starts, sizes)` reads a part of a fixed size."
+        "  Remedy: read a part of a fixed size with `ops.dynamic_slice(x, starts, sizes)`, or change one with "
+        "`x.at[start + ops.arange(size)].set(v)`."
     )
     assert message(lambda: x[mask], ConcretizationError) == (
         "`mask`, bool[4], has no value while f is being traced, so it cannot be used as a bool index, whose result has "
         "as many elements as the mask has true ones\n"
-        "  Remedy: use `ops.where(mask, x, other)`, or `x.at[mask].set(v)`."
+        "  Remedy: use `ops.where(mask, x, other)` or `x.at[mask].set(v)`, which keep the shape, or "
+        "`x[ops.argsort(~mask)[:n]]` for n elements, those of the mask first; masks that are captured arrays or static "
+        "arguments are known, and work."
     )
 
 
@@ -351,6 +378,28 @@ def test_unknown_operations_suggest_a_name() -> None:
     with pytest.raises(AttributeError, match=re.escape("did you mean `ops.nn.softmax`?")):
         ops.softmax  # type: ignore[attr-defined]
     assert not hasattr(ops, "__wrapped__")
+    for module, name, near in ((ops.nn, "sofmax", "nn.softmax"), (ops.linalg, "nrm", "linalg.norm")):
+        with pytest.raises(FeatureError) as caught:
+            getattr(module, name)
+        assert caught.value.remedy == f"did you mean `ops.{near}`?"
+    with pytest.raises(FeatureError, match=re.escape("ops.random.qqq yet\n  Remedy: `dir(ops.random)` lists")):
+        ops.random.qqq  # type: ignore[attr-defined]
+
+
+def test_a_truth_value_of_many_elements_names_any_and_all() -> None:
+    with pytest.raises(ShapeError, match=re.escape("exactly one element")) as caught:
+        bool(poot.asarray([1, 2]))
+    assert caught.value.remedy == "use x.any() or x.all()."
+    with pytest.raises(ShapeError) as caught:
+        float(poot.asarray([1, 2]))
+    assert caught.value.remedy == ""
+
+
+def test_the_use_of_a_donated_array_is_shown() -> None:
+    step = poot.trace(donate="s")(lambda s: s + 1)
+    state = poot.asarray([1.0])
+    step(state)
+    assert message(lambda: state * 2, EngineError).startswith("this array was donated to ")
 
 
 def test_finished_builders_take_no_more() -> None:

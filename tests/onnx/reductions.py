@@ -25,17 +25,11 @@ def _extreme(name: str, bools: Callable[..., Any]) -> Callable[..., Any]:
     return reduce
 
 
-def _log_sum_exp(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    if x.size == 0:
-        return ops.log(ops.sum(x, axes, keepdims=keepdims))
-    return nn.logsumexp(x, axes, keepdims=keepdims)
-
-
 REDUCTIONS: dict[str, Callable[[Any, tuple[int, ...], bool], Any]] = {
     "ReduceL1": lambda x, axes, keep: ops.linalg.vector_norm(x, axis=axes, keepdims=keep, ord=1),
     "ReduceL2": lambda x, axes, keep: ops.linalg.vector_norm(x, axis=axes, keepdims=keep),
     "ReduceLogSum": lambda x, axes, keep: ops.log(ops.sum(x, axes, keepdims=keep)),
-    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceLogSumExp": lambda x, axes, keep: nn.logsumexp(x, axes, keepdims=keep),
     "ReduceMax": _extreme("max", ops.any),
     "ReduceMean": lambda x, axes, keep: ops.mean(x, axes, keepdims=keep),
     "ReduceMin": _extreme("min", ops.all),

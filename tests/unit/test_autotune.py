@@ -244,18 +244,3 @@ def test_names_of_alternatives_differ_from_the_default() -> None:
         for kind in ("map", "reduce", "contract", "attention"):
             found = alternatives(figures, kind, 256)
             assert found and figures not in found.values()
-
-
-# --- the line on the terminal -----------------------------------------------------------------------------------------
-
-
-def test_the_terminal_is_told_after_two_seconds(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    now = iter([0.0, 1.0, 3.0])
-    monkeypatch.setattr(tuning.time, "monotonic", lambda: next(now))
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    progress = tuning._Progress()
-    for number in range(3):
-        progress.tell("dot_general", number, 4)
-        assert bool(capsys.readouterr().err) == (number == 2)
-    progress.close()
-    assert capsys.readouterr().err.strip(" \r") == ""

@@ -199,7 +199,7 @@ BAD: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
     (
         lambda x: ops.cond(x[0] > 0, lambda: (x, x), lambda: x),
         ArgumentError,
-        "cond: results of when_true: 'PyTreeSpec((*, *))' is not valid, expected PyTreeSpec(*), as when_false gives",
+        "cond: results of when_true: '(*, *)' is not valid, expected *, as when_false gives, where each * is an array",
     ),
     (
         lambda x: ops.cond(x[0] > 0, lambda: x, lambda: i32(x)),
@@ -253,7 +253,7 @@ BAD: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
     (
         lambda x: ops.scan(lambda c, x: (c, x), x[0]),
         ArgumentError,
-        "scan: length: () is not valid, expected one first extent of all xs, or length= without xs",
+        "scan: 'no xs and no length' is not valid, expected arrays as xs, or length=",
     ),
 ]
 

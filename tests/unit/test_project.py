@@ -71,7 +71,9 @@ def test_every_layer_is_listed_in_order() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
     names = " > ".join(layer.replace("(", "").replace(")", "") for layer in layers)
-    assert names == ("llm | cli > inspect > api > backends > plan > trace > kernel > target > dtypes > errors")
+    assert names == (
+        "llm | cli > inspect > api > backends > plan > trace > kernel > target > dtypes > errors > records"
+    )
 
 
 SKIPPING = """

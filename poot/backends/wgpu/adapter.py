@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Generator
 from typing import Any
 
 from poot.dtypes import ALL, f64, i64, u64
@@ -52,7 +53,8 @@ _REMEDY = (
 def adapters() -> list[Any]:
     """The adapters that will do, best first."""
     _load_triton_first()
-    found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
+    with _runtime_folder():
+        found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
     wanted = os.environ.get("POOT_WGPU_ADAPTER", "")
     chosen = [a for a in found if wanted.lower() in f"{a.info['device']} {a.info['description']}".lower()]
     if found and not chosen:
@@ -67,6 +69,19 @@ def adapters() -> list[Any]:
         return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
 
     return sorted(chosen, key=rank)
+
+
+@contextlib.contextmanager
+def _runtime_folder() -> Generator[None]:
+    """Name a folder for sockets of Wayland where there is none: Mesa looks for one, and complains on standard error."""
+    if sys.platform != "linux" or "XDG_RUNTIME_DIR" in os.environ:
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = "/nonexistent"
+    try:
+        yield
+    finally:
+        os.environ.pop("XDG_RUNTIME_DIR", None)
 
 
 def _load_triton_first() -> None:

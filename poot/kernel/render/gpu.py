@@ -36,6 +36,8 @@ from poot.kernel.render.gpu_machine import Machine, numbered
 from poot.kernel.render.gpu_memory import Memory
 from poot.kernel.render.llvm_emit import MEMORY, REGISTER, Emitter, Value, constant
 
+#: What collectives of the largest block take of shared memory beside a kernel's arrays: a word for each wave.
+_COMBINED_BYTES = 32 * 8
 #: Blocks on the y and z axes of a grid.
 GRID_YZ = 65535
 
@@ -176,7 +178,7 @@ class _Writer:
         """Shared arrays as globals of the block, private ones on the stack of a thread."""
         shared = [node for node in self.allocs if node.space == "shared"]
         total = sum(_padded(_bytes(node)) for node in shared)
-        if total > self.machine.static_shared:
+        if total and total + _COMBINED_BYTES > self.machine.static_shared:
             self.dynamic_shared = total
             self.globals.append(f"@{self.symbol}_shared = external addrspace(3) global [0 x i8], align 16")
         place = 0

@@ -245,6 +245,20 @@ def scan(dtype: DType, workgroup: tuple[int, int, int], combine: str) -> str:
 }}"""
 
 
+def multiply_add(dtype: DType) -> str:
+    """A product and a sum, rounded once where that is quick."""
+    t, fast = type_of(dtype), "FP_FAST_FMA" if dtype is f64 else "FP_FAST_FMAF"
+    return f"""
+{t} multiply_add_{dtype.name}({t} a, {t} b, {t} c) {{
+#ifdef {fast}
+    return fma(a, b, c);
+#else
+#pragma OPENCL FP_CONTRACT ON
+    return a * b + c;
+#endif
+}}"""
+
+
 FAULT = """
 void record_fault(volatile __global int *fault, int launch, int site, int axis, long index, long extent) {
     if (atomic_cmpxchg(fault, 0, 1) == 0) {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i64
-from poot.kernel.ir import Op
+from poot.kernel.ir import Op, contracted, operands
 from poot.kernel.render import opencl_helpers as helpers
 from poot.kernel.render.opencl_helpers import type_of, unsigned_of
 from poot.kernel.render.threads import ThreadsRenderer
@@ -61,6 +61,23 @@ class OpenCLExpressions(ThreadsRenderer):
                 return Code(f"!{args[0].at(UNARY)}", UNARY)
             return Code(f"{args[0].at(UNARY)} {TRUTH.get(name) or _COMPARE[name]} {args[1].at(UNARY)}", LOOSE)
         return self._float(name, dtype, args) if dtype.is_float else self._integer(expr, dtype, args)
+
+    @override
+    def operation(self, expr: Op) -> Code:
+        """With contraction, a sum over a product is one function, so that it is the same wherever it stands."""
+        side = contracted(expr) if self.contract else None
+        if side is None:
+            return super().operation(expr)
+        parts = [
+            [self.expr(part) for part in (operands(arg) if n == side else (arg,))] for n, arg in enumerate(expr.args)
+        ]
+        (a, b), (c,) = parts[side], parts[1 - side]
+        if expr.name == "sub" and side == 0:
+            c = Code(f"-{c.at(ATOM)}", UNARY)
+        elif expr.name == "sub":
+            a = Code(f"-{a.at(ATOM)}", UNARY)
+        name = f"multiply_add_{expr.dtype.name}"
+        return Code(f"{self.helper(name, helpers.multiply_add(expr.dtype))}({a.text}, {b.text}, {c.text})")
 
     def _float(self, name: str, dtype: DType, args: Sequence[Code]) -> Code:
         if name in _ARITHMETIC:

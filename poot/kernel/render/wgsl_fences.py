@@ -7,6 +7,7 @@ An operand of a sum that was rounded itself, or that a comparison and a selectio
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from typing_extensions import override
 
@@ -60,12 +61,12 @@ class WgslFences(ThreadsRenderer):
             expr = self.resolved(expr.args[0])
         return isinstance(expr, Op) and expr.name in names and expr.dtype.is_float
 
-    def _may_hold(self, expr: Expr, *names: str) -> bool:
-        """The same of what a selection, or a local that changes, may be."""
+    def _may_be(self, expr: Expr, test: Callable[[Expr], bool]) -> bool:
+        """Whether a test holds of a float, or of what a selection or a local that changes may be, but for its sign."""
         seen, left = set[str](), [expr]
         while left:
             expr = self.resolved(left.pop())
-            if self.made_by(expr, *names):
+            if test(expr):
                 return True
             if isinstance(expr, Op) and expr.name in ("neg", "abs", "select"):
                 left += expr.args[-2:]
@@ -73,6 +74,10 @@ class WgslFences(ThreadsRenderer):
                 seen.add(expr.name)
                 left += self._given.get(expr.name, ())
         return False
+
+    def _may_hold(self, expr: Expr, *names: str) -> bool:
+        """Whether it may be the result of one of some operations."""
+        return self._may_be(expr, lambda found: self.made_by(found, *names))
 
     def _kept(self, expr: Expr) -> bool:
         """Whether a float comes from an array of the kernel that keeps products, which a compiler sees through."""
@@ -127,7 +132,7 @@ class WgslFences(ThreadsRenderer):
 
     def negated(self, expr: Op, code: Code) -> Code:
         """The operand of a change of sign; one made from a number is fenced, whose own sign may change."""
-        return self.fence(code, expr.dtype) if self._from_number(self.resolved(expr.args[0])) else code
+        return self.fence(code, expr.dtype) if self._may_be(expr.args[0], self._from_number) else code
 
     def operand(self, expr: Op, side: int, code: Code) -> Code:
         """An operand of a float sum, difference, product or quotient."""
@@ -139,7 +144,7 @@ class WgslFences(ThreadsRenderer):
             (name in _SUMS and (self.made_by(arg, *_SUMS) or self._may_hold(arg, *_PRODUCTS) or self._kept(arg)))
             or (name == "sub" and self._may_hold(arg, *_SUMS))
             or (name == "mul" and self._may_hold(arg, "mul", "div"))
-            or (self._from_number(self.resolved(arg)) and not _counts(other))
+            or (not _counts(other) and self._may_be(arg, self._from_number))
         ):
             return self.fence(code, arg.dtype)
         return code

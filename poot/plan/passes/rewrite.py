@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from poot.errors import CompileError, PootError, SourceLocation
 from poot.plan.limits import CompileLimits, CompileOptions
@@ -111,20 +111,23 @@ class Rewriter:
     def keep(self, number: int) -> Equation:
         """Append an equation of the old graph, its inputs and regions rewritten."""
         equation = self.graph.equations[number]
-        if (
-            self._same
-            and not equation.regions
-            and all(value.id == self._next + place for place, value in enumerate(equation.outputs))
-        ):
+        if self._same and not equation.regions and self._in_place(equation.outputs):
             self._next += len(equation.outputs)
             return self._append(equation, number)
         self._change()
         inputs = self.atoms(equation.inputs)
         outputs = tuple(map(self._define, equation.outputs))
-        regions = tuple(self._region(region) for region in equation.regions)
+        regions = tuple(map(self._region, equation.regions))
         if inputs != equation.inputs or outputs != equation.outputs or regions != equation.regions:
-            equation = replace(equation, inputs=inputs, outputs=outputs, regions=regions)
+            old = equation
+            equation = Equation(old.primitive, inputs, old.params, outputs, regions, old.effects, old.where)
         return self._append(equation, number)
+
+    def _in_place(self, outputs: tuple[Value, ...]) -> bool:
+        """Whether values have the next numbers already."""
+        if len(outputs) == 1:
+            return outputs[0].id == self._next
+        return all(value.id == self._next + place for place, value in enumerate(outputs))
 
     def _append(self, equation: Equation, number: int) -> Equation:
         self._equations.append(equation)

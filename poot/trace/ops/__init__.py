@@ -9,9 +9,10 @@ primitives; outside it computes at once.  `docs/dtypes.md` gives the promotion o
 from __future__ import annotations
 
 import difflib
+import keyword
 from typing import TYPE_CHECKING, Any
 
-from poot.dtypes import bool_, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from poot.dtypes import bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from poot.trace.ops import indexing as indexing
 from poot.trace.ops import linalg, nn, random
 from poot.trace.ops import numpy_protocol as numpy_protocol
@@ -165,6 +166,7 @@ from poot.trace.ops.ordering import (
 )
 from poot.trace.ops.reductions import all, any, count_nonzero, max, mean, min, prod, std, sum, var
 from poot.trace.ops.results import MAY_GIVE_BACK, of_its_own
+from poot.trace.primitives import table
 
 # Constants and dtypes under the array API's names.
 e = 2.718281828459045
@@ -175,7 +177,7 @@ newaxis = None
 bool = bool_
 int8, int16, int32, int64 = i8, i16, i32, i64
 uint8, uint16, uint32, uint64 = u8, u16, u32, u64
-float32, float64 = f32, f64
+float16, bfloat16, float32, float64 = f16, bf16, f32, f64
 
 # NumPy's names.
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
@@ -225,6 +227,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "bfloat16",
     "bitcast",
     "bitwise_and",
     "bitwise_count",
@@ -277,6 +280,7 @@ __all__ = [
     "fabs",
     "finfo",
     "flip",
+    "float16",
     "float32",
     "float64",
     "floor",
@@ -402,6 +406,11 @@ __all__ = [
 for _name in MAY_GIVE_BACK:
     globals()[_name] = of_its_own(globals()[_name])
     globals()[_name].__module__ = __name__  # where pickle finds it
+
+
+def __dir__() -> list[str]:
+    primitives = (entry.name for entry in table())  # which __getattr__ gives
+    return sorted({*__all__, *(name for name in primitives if not keyword.iskeyword(name))})
 
 
 if not TYPE_CHECKING:  # type checkers report unknown names themselves

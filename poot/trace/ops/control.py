@@ -212,6 +212,10 @@ def _length(items: Flat, length: int | None) -> int:
         extents.setdefault(shape[0], path)
     if length is not None:
         extents.setdefault(static_int(length, "scan: length"), "length")
+    if not extents:
+        raise ArgumentError(
+            what="scan", actual="no xs and no length", expected="arrays as xs, or length=", where=user_location()
+        )
     if len(extents) != 1:
         raise ArgumentError(
             what="scan: length",

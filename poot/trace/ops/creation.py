@@ -17,7 +17,7 @@ import numpy as np
 from poot.dtypes import DType, DTypeLike, bool_, f32, f64, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
-from poot.trace.dispatch import Operand, bind1, is_traced, joined, lift
+from poot.trace.dispatch import Operand, active, bind1, is_traced, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import one_axis, shape_argument, static_int
@@ -136,11 +136,15 @@ def _static_values(items: Sequence[Any], dtype: DType | None) -> NumpyArray:
     return values.astype(dtype.dtype)
 
 
-def constant(values: NumpyArray) -> Array:
-    """An array of values that never change: written into the graph where they are few or regular."""
+def constant(values: NumpyArray, *, read: bool = False) -> Array:
+    """An array of values that never change: written into the graph where they are few or regular.
+
+    `read` says that they were made of what the trace has read of an array from outside.
+    """
     dtype = dtype_argument(values.dtype)
-    if not is_traced() or values.size > _FEW:
-        return lift(values)
+    context = active()
+    if context is None or values.size > _FEW:
+        return context.constant(values) if context is not None and read else lift(values)
     if values.ndim != 1:
         return manipulation.reshape(constant(values.reshape(-1)), values.shape)
     items = values.tolist()

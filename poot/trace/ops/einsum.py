@@ -41,7 +41,10 @@ def _parse(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(shapes):
-        raise _invalid(subscripts, f"{len(shapes)} operands")
+        raise _invalid(
+            subscripts,
+            f"subscripts of each operand, of which there {'is 1' if len(shapes) == 1 else f'are {len(shapes)}'}",
+        )
     dots = ""
     for place, (letters, shape) in enumerate(zip(inputs, shapes, strict=True)):
         extra = len(shape) - len(letters.replace("...", ""))

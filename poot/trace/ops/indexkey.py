@@ -14,13 +14,13 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from poot.dtypes import bool_
-from poot.errors import ArgumentError, ArgumentTypeError, ConcretizationError, IndexFault, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, IndexFault, ShapeError
 from poot.trace.array import Array, NumpyArray, is_array
 from poot.trace.dispatch import active
 from poot.trace.ops.creation import constant
 from poot.trace.ops.promotion import dtype_of
 from poot.trace.source import user_location
-from poot.trace.tracer import Tracer
+from poot.trace.tracer import Tracer, WeakNumber, WeakTracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A bool array over `rank` axes, whose values are not known while tracing."""
+    """A bool array over `rank` axes, whose values are not known while tracing, or do not matter."""
 
     array: Array | NumpyArray
     rank: int
@@ -80,14 +80,17 @@ class _Static:
     values: NumpyArray
 
 
-def parse(key: Any, shape: tuple[int, ...]) -> list[Entry]:
+def parse(key: Any, shape: tuple[int, ...], *, keep_mask: bool = False) -> list[Entry]:
     """The entries of a key for an array of `shape`, with `...` and missing axes written out.
 
+    A mask whose values are known counts as the positions of its true elements; with `keep_mask` one that stands alone
+    stays a Mask.
     Raises IndexFault for a static position out of range, ShapeError for too many entries or a mask that does not fit,
     ArgumentTypeError for what is no index, ConcretizationError for a traced slice bound.
     """
     items: list[Any] = list(cast("tuple[Any, ...]", key)) if isinstance(key, tuple) else [key]
     items = [_Static(_list_values(cast("list[Any]", item))) if isinstance(item, list) else item for item in items]
+    keep_mask = keep_mask and len(items) == 1
     used = sum(_axes_of(item) for item in items)
     if used > len(shape):
         raise ShapeError(
@@ -104,7 +107,7 @@ def parse(key: Any, shape: tuple[int, ...]) -> list[Entry]:
     entries: list[Entry] = []
     axis = 0
     for item in items:
-        entries.extend(_entries(item, axis, shape))
+        entries.extend(_entries(item, axis, shape, keep_mask))
         axis += _axes_of(item)
     return entries
 
@@ -129,7 +132,7 @@ def _axes_of(item: object) -> int:
     return 1
 
 
-def _entries(item: Any, axis: int, shape: tuple[int, ...]) -> list[Entry]:
+def _entries(item: Any, axis: int, shape: tuple[int, ...], keep_mask: bool) -> list[Entry]:
     if item is None:
         return [NewAxis()]
     if item is Ellipsis:
@@ -139,7 +142,7 @@ def _entries(item: Any, axis: int, shape: tuple[int, ...]) -> list[Entry]:
     if isinstance(item, _Static):
         return _static_positions(item.values, axis, shape)
     if is_array(item):
-        return _array_entries(item, axis, shape)
+        return _array_entries(item, axis, shape, keep_mask)
     if isinstance(item, (bool, np.bool_)):
         raise _no_index("a bool")
     try:
@@ -158,14 +161,9 @@ def checked(index: int, axis: int, extent: int) -> int:
 
 def _span(item: slice[Any, Any, Any], extent: int) -> Span:
     for bound in (item.start, item.stop, item.step):
-        if isinstance(bound, Tracer):
-            raise ConcretizationError(
-                what=bound.label,
-                function=bound.builder.name,
-                use="a bound of a slice",
-                where=user_location(),
-                remedy="extents are static; `ops.dynamic_slice(x, starts, sizes)` reads a part of a fixed size.",
-            )
+        traced = isinstance(bound, (Tracer, WeakTracer)) and not isinstance(bound, WeakNumber)
+        if traced and bound.dtype.is_integer:
+            raise bound.without_value("a bound of a slice")
     try:
         first, stop, step = item.indices(extent)
     except TypeError:
@@ -177,22 +175,30 @@ def _span(item: slice[Any, Any, Any], extent: int) -> Span:
     return Span(first, len(range(first, stop, step)), step)
 
 
-def _array_entries(item: Array | NumpyArray, axis: int, shape: tuple[int, ...]) -> list[Entry]:
+def _array_entries(item: Array | NumpyArray, axis: int, shape: tuple[int, ...], keep_mask: bool) -> list[Entry]:
     dtype = dtype_of(item, "index")
     if dtype.is_integer:
         return [Positions(item)]
     if dtype is not bool_:
         raise _no_index(f"an array of {dtype}")
     _check_mask(item.shape, axis, shape)
-    if active() is not None or isinstance(item, Tracer) or not item.shape:
+    if isinstance(item, Tracer) or keep_mask:
         return [Mask(item, len(item.shape))]
-    return _static_positions(np.asarray(item), axis, shape)
+    if not item.shape:
+        raise _no_index("a 0-d bool array")
+    context = active()
+    values = np.asarray(item) if context is None else context.read(item)
+    return _mask_positions(values, read=True)
+
+
+def _mask_positions(mask: NumpyArray, *, read: bool) -> list[Entry]:
+    return [Positions(constant(found.astype(np.int32), read=read), resolved=True) for found in np.nonzero(mask)]
 
 
 def _static_positions(values: NumpyArray, axis: int, shape: tuple[int, ...]) -> list[Entry]:
     if values.dtype.kind == "b":
         _check_mask(values.shape, axis, shape)
-        return [Positions(constant(found.astype(np.int32)), resolved=True) for found in np.nonzero(values)]
+        return _mask_positions(values, read=False)
     flat = [checked(index, axis, shape[axis]) for index in values.reshape(-1).tolist()]
     return [Positions(constant(np.array(flat, np.int32).reshape(values.shape)), resolved=True)]
 

@@ -18,7 +18,7 @@ from poot.trace.ops import creation, elementwise, manipulation, reductions
 from poot.trace.ops.axes import many_axes, static_int, static_ints
 from poot.trace.ops.manipulation import matrix_transpose as matrix_transpose
 from poot.trace.ops.maps import narrowed, widened
-from poot.trace.ops.namespace import REFUSED_LINALG, refuse
+from poot.trace.ops.namespace import REFUSED_LINALG, missing, refuse
 from poot.trace.ops.promotion import broadcast, broadcast_shapes, cast, common_dtype, dtype_argument, shape_of, strong
 from poot.trace.ops.results import of_its_own
 from poot.trace.source import user_location
@@ -37,6 +37,11 @@ __all__ = [
     "trace",
     "vecdot",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Axes = tuple[int, ...]
 
@@ -299,4 +304,6 @@ if not TYPE_CHECKING:  # type checkers report unknown names themselves
     def __getattr__(name: str) -> Any:
         if name in REFUSED_LINALG:
             raise refuse(f"ops.linalg.{name}", REFUSED_LINALG[name])
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise missing(__name__, name, __all__)

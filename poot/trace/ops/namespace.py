@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -43,6 +45,14 @@ REFUSED_LINALG: Final[dict[str, str]] = dict.fromkeys(
 def refuse(name: str, remedy: str) -> FeatureError:
     """The error for a name that a namespace does not have."""
     return FeatureError(feature=f"operation {name}", remedy=remedy)
+
+
+def missing(module: str, name: str, known: Sequence[str]) -> FeatureError:
+    """The error for a name that a module of `ops` does not have, with the nearest that it has."""
+    group = module.rpartition(".")[2]
+    near = difflib.get_close_matches(name, known, n=1)
+    remedy = f"did you mean `ops.{group}.{near[0]}`?" if near else f"`dir(ops.{group})` lists what there is."
+    return refuse(f"ops.{group}.{name}", remedy)
 
 
 def placed(device: Any, *like: object) -> AbstractContextManager[object]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from poot.trace.dispatch import bind1, joined, lift
 from poot.trace.ops import elementwise, indexing, logic, manipulation, ordering
 from poot.trace.ops.axes import one_axis, shape_argument, static_int
 from poot.trace.ops.creation import constant, iota
+from poot.trace.ops.namespace import missing
 from poot.trace.ops.promotion import cast, common_float, dtype_argument, dtype_of, literal, shape_of
 from poot.trace.source import user_location
 
@@ -41,6 +43,11 @@ __all__ = [
     "split",
     "uniform",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 Shape = int | Sequence[int]
 
@@ -274,3 +281,11 @@ def _shuffled(key: Array, order: Array) -> Array:
         drawn = bits(fold_in(key, number), order.shape)
         order = indexing.take(order, ordering.argsort(drawn), mode="clip")
     return order
+
+
+if not TYPE_CHECKING:  # type checkers report unknown names themselves
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise missing(__name__, name, __all__)

@@ -15,7 +15,7 @@ from poot.trace.graph import Graph, Literal
 from poot.trace.ops.promotion import cast, kind_of, literal, shape_of, spec_of
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer, WeakTracer
-from poot.trace.tree import Flat, flatten
+from poot.trace.tree import Flat, flatten, structure
 
 CAST = "cast it with astype, so that both have one dtype."
 
@@ -25,7 +25,7 @@ class Region:
 
     def __init__(self, context: TraceContext, name: str) -> None:
         self.builder = context.builder.region(name)
-        self._capture = context.capture
+        self._outside = context.capture, context.read, context.constant
 
     def inputs(self, specs: Sequence[ArraySpec], name: str) -> list[Tracer]:
         """One input a spec."""
@@ -33,7 +33,7 @@ class Region:
 
     def record(self, function: Callable[..., Any], *arguments: Any) -> Flat:
         """Run a function and record its operations."""
-        with tracing(self.builder, self._capture):
+        with tracing(self.builder, *self._outside):
             return flatten(function(*arguments), f"results of {self.builder.name}")
 
     def finish(self, results: Sequence[Operand], captures: Sequence[Tracer] | None = None) -> Graph:
@@ -45,7 +45,7 @@ class Region:
 
     def conform(self, flat: Flat, specs: Sequence[ArraySpec], what: str, other: str) -> list[Operand]:
         """Results of exactly these specs: numbers take their dtype; ShapeError or DTypeError for arrays that differ."""
-        with tracing(self.builder, self._capture):
+        with tracing(self.builder, *self._outside):
             found = [
                 conformed(leaf, spec, f"{what}{f' {path}' if path else ''}", other)
                 for leaf, path, spec in zip(flat.leaves, flat.paths, specs, strict=True)
@@ -88,5 +88,8 @@ def same_structure(flat: Flat, expected: Flat, what: str, other: str) -> None:
     """ArgumentError unless two pytrees have one structure."""
     if flat.spec != expected.spec:
         raise ArgumentError(
-            what=what, actual=str(flat.spec), expected=f"{expected.spec}, {other}", where=user_location()
+            what=what,
+            actual=structure(flat),
+            expected=f"{structure(expected)}, {other}, where each * is an array",
+            where=user_location(),
         )

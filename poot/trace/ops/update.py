@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from poot.dtypes import bool_, i32, u8
+from poot.dtypes import bool_, u8
 from poot.errors import ArgumentError, DTypeError
 from poot.trace.array import Array, ArrayLike, IndexMode
-from poot.trace.dispatch import bind1, joined, lift
+from poot.trace.dispatch import active, bind1, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.creation import asarray, full
@@ -50,10 +50,11 @@ class At:
 class AtIndex:
     """`x.at[key]`.  Each method gives a new array and leaves x as it is.
 
-    Values are broadcast to the indexed part and cast to x's dtype.  The key may be a mask over the leading axes; values
-    then broadcast over the whole array.  Where an integer array names an element several times, `set` keeps the last
-    value and the others combine them all.  `mode` says what an out-of-range element of an integer array does: "fault"
-    raises IndexFault when the result is read, "clip" and "wrap" move it into range, "drop" leaves its value out.
+    Values are broadcast to the indexed part and cast to x's dtype.  The key may be a mask over the leading axes; where
+    it is traced, values broadcast over the whole array.  Where an integer array names an element several times, `set`
+    keeps the last value and the others combine them all.  `mode` says what an out-of-range element of an integer array
+    does: "fault" raises IndexFault when the result is read, "clip" and "wrap" move it into range, "drop" leaves its
+    value out.
     """
 
     array: Array
@@ -95,8 +96,8 @@ def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, m
             what="mode", actual=mode, expected='"fault", "clip", "wrap" or "drop"', where=user_location()
         )
     with joined(x, values):
-        entries = parse(key, x.shape)
         new = lift(cast(asarray(values) if isinstance(values, Sequence) else values, x.dtype))
+        entries = parse(key, x.shape, keep_mask=not new.shape)
         if any(isinstance(entry, Mask) for entry in entries):
             return _masked(x, entries, new, kind)
         kept = on_axes(entries)
@@ -153,15 +154,20 @@ def _scattered(part: Array, entries: Sequence[Entry], new: Array, kind: Kind, mo
 
 def _write(x: Array, spans: Sequence[Span], part: Array) -> Array:
     """The array with its elements at spans replaced by a part that has all of its axes."""
-    if backwards := indexing.reversed_axes(spans):
-        part = manipulation.flip(part, axis=backwards)
     if part.size == 0:
         return x
     lows = [indexing.lowest(span) for span in spans]
-    if all(abs(span.step) == 1 or span.count == 1 for span in spans):
+    sizes = tuple(abs(span.step) * (span.count - 1) + 1 for span in spans)
+    if active() is None and sizes not in (part.shape, x.shape):
+        inner = [Span(span.first - low, span.count, span.step) for span, low in zip(spans, lows, strict=True)]
+        whole = [Span(low, size, 1) for low, size in zip(lows, sizes, strict=True)]
+        return _write(x, whole, _write(indexing.window(x, lows, sizes), inner, part))
+    if backwards := indexing.reversed_axes(spans):
+        part = manipulation.flip(part, axis=backwards)
+    if sizes == part.shape:
         if part.shape == x.shape:
             return part
-        return bind1("dynamic_update_slice", (x, part, *(Literal(low, i32) for low in lows)))
+        return bind1("dynamic_update_slice", (x, part, *indexing.start_operands(x, lows, sizes)))
     inside, spaced = (_spaced(item, spans, lows, x.shape) for item in (full(part.shape, True), part))
     return logic.where(inside, spaced, x)
 

@@ -17,6 +17,7 @@ from poot.dtypes import ALL, ArraySpec, DType
 from poot.errors import ArgumentError
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Expr
+from poot.records import record
 from poot.trace.graph import Equation, Graph, Params
 
 Kind = Literal["map", "reduce", "scan", "view", "index", "contract", "random", "control", "kernel"]
@@ -64,7 +65,7 @@ class Elementwise:
     body: Callable[[KernelBuilder, tuple[Expr, ...], Params, DType], Expr]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PullContext:
     """What a `Pull` body works with: the builder, one reader an operand, and the equation with its specs.
 
@@ -196,6 +197,31 @@ class Primitive:
     stored: bool = False
     vjp: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
+
+
+@dataclass(slots=True)
+class Typing:
+    """What type rules say, remembered for one graph: layer after layer applies the same primitive to the same specs."""
+
+    _known: dict[object, tuple[tuple[ArraySpec, ...], frozenset[str]]] = field(
+        default_factory=dict[object, "tuple[tuple[ArraySpec, ...], frozenset[str]]"]
+    )
+
+    def __call__(
+        self, primitive: Primitive, specs: tuple[ArraySpec, ...], params: Params, regions: tuple[Graph, ...]
+    ) -> tuple[tuple[ArraySpec, ...], frozenset[str]]:
+        """The specs of the results of an equation, and its effects; the errors of the primitive's type rule."""
+        key = primitive.name, specs, params
+        try:
+            known = None if regions else self._known.get(key)
+        except TypeError:  # parameters that are no plain data
+            return primitive.type_rule(specs, params, regions), effects_of(primitive, params, regions)
+        if known is not None:
+            return known
+        found = primitive.type_rule(specs, params, regions), effects_of(primitive, params, regions)
+        if not regions:
+            self._known[key] = found
+        return found
 
 
 def effects_of(primitive: Primitive, params: Params, regions: Sequence[Graph]) -> frozenset[str]:

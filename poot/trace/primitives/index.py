@@ -205,7 +205,9 @@ register(
     Primitive(
         "gather",
         "index",
-        "windows of the first operand at the indices in the second; see the module for axes, batch, mode and fill",
+        "windows of the first operand at the indices in the second, whose last axis holds one for each of `axes`; the "
+        "first `batch` axes of both run together; `mode` says what an index out of range does: fault, clip, wrap or "
+        "fill, with `fill`",
         _gather_type,
         _gather,
         Pull(lambda context, index: (_gather_read(context, index),)),

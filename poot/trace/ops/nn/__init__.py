@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from poot.trace.ops.namespace import missing
 from poot.trace.ops.nn.activation import (
     celu,
     elu,
@@ -113,3 +116,15 @@ __all__ = [
     "swiglu",
     "top_k_gating",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if not TYPE_CHECKING:  # type checkers report unknown names themselves
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise missing(__name__, name, __all__)

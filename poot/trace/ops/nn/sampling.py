@@ -54,6 +54,9 @@ def sample(
     arguments.
     """
     shape = _rows(logits, "sample")
+    _in_range(temperature, math.inf, "sample: temperature")
+    _in_range(top_p, 1.0, "sample: top_p")
+    _in_range(min_p, 1.0, "sample: min_p")
     still = python_number(temperature) if not is_array(temperature) else None
     if isinstance(still, (int, float)) and still == 0:
         return greedy(logits)
@@ -97,6 +100,7 @@ def keep_top_p(logits: ArrayLike, p: ArrayLike, /) -> Array:
     p is a number or broadcasts to [...]; the most probable token always stays, and at the edge all equal ones do.
     """
     _rows(logits, "keep_top_p")
+    _in_range(p, 1.0, "keep_top_p: p")
     with joined(logits, p):
         wide, dtype = widened(logits, "keep_top_p")
         ordered = ordering.sort(wide, descending=True)
@@ -111,6 +115,7 @@ def keep_min_p(logits: ArrayLike, p: ArrayLike, /) -> Array:
     p is a number from 0 to 1, or broadcasts to [...].
     """
     _rows(logits, "keep_min_p")
+    _in_range(p, 1.0, "keep_min_p: p")
     with joined(logits, p):
         wide, dtype = widened(logits, "keep_min_p")
         least = reductions.max(wide, -1, keepdims=True) + elementwise.log(_by_row(p, wide, "keep_min_p: p"))
@@ -124,6 +129,14 @@ def _nucleus(ordered: Array, p: ArrayLike, what: str) -> Array:
     limit = _by_row(p, ordered, what)
     first = iota(ordered.shape, ordered.ndim - 1) == 0
     return logic.logical_or(logic.logical_or(before < limit, limit >= 1), first)
+
+
+def _in_range(value: object, most: float, what: str) -> None:
+    """ArgumentError for a number below 0 or above `most`; of arrays the values are not looked at."""
+    number = python_number(value)
+    if isinstance(number, (int, float)) and not 0 <= number <= most:
+        expected = "a number from 0 on" if most == math.inf else f"a number from 0 to {most:g}"
+        raise ArgumentError(what=what, actual=number, expected=expected, where=user_location())
 
 
 def _rows(logits: ArrayLike, what: str) -> tuple[int, ...]:

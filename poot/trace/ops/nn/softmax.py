@@ -30,8 +30,10 @@ def log_softmax(x: ArrayLike, /, axis: int = -1) -> Array:
 
 
 def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """The logarithm of the sum of exp(x); -inf where every x is; ShapeError of no elements."""
+    """The logarithm of the sum of exp(x); -inf where every x is, or of no elements."""
     wide, dtype = widened(x, "logsumexp")
+    if not wide.size:  # a maximum needs an element; the logarithm of an empty sum is -inf
+        return narrowed(elementwise.log(reductions.sum(wide, axis, keepdims=keepdims)), dtype)
     top = reductions.max(wide, axis, keepdims=True)
     top = logic.where(logic.isfinite(top), top, 0)
     total = elementwise.log(reductions.sum(elementwise.exp(wide - top), axis, keepdims=True)) + top

@@ -91,7 +91,7 @@ end51:
 next45:
   %g48 = add nsw i64 %g47, 32
   %v78 = icmp slt i64 %g48, %v43
-  br i1 %v78, label %loop44, label %after46
+  br i1 %v78, label %loop44, label %after46, !llvm.loop !10
 after46:
   %v79 = sub i64 %v42, %v38
   %v80 = call i64 @llvm.smax.i64(i64 %v79, i64 0)
@@ -142,7 +142,7 @@ next26:
   %v114 = zext i1 %v113 to i64
   %gz.next = add i64 %gz, %v114
   %v115 = icmp slt i64 %g.next, %end
-  br i1 %v115, label %row25, label %done24
+  br i1 %v115, label %row25, label %done24, !llvm.loop !11
 done24:
   ret void
 }
@@ -178,3 +178,6 @@ attributes #1 = { cold noinline nounwind }
 !6 = !{!4}
 !7 = !{!4}
 !8 = !{!3}
+!9 = !{!"llvm.loop.unroll.disable"}
+!10 = distinct !{!10, !9}
+!11 = distinct !{!11, !9}

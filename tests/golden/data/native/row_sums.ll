@@ -93,7 +93,7 @@ skip38:
 next30:
   %g33 = add nsw i64 %g32, 1
   %v78 = icmp slt i64 %g33, %v28
-  br i1 %v78, label %loop29, label %after31
+  br i1 %v78, label %loop29, label %after31, !llvm.loop !10
 after31:
   br label %next19
 next19:
@@ -104,7 +104,7 @@ next19:
   %v81 = zext i1 %v80 to i64
   %gz.next = add i64 %gz, %v81
   %v82 = icmp slt i64 %g.next, %end
-  br i1 %v82, label %row18, label %done17
+  br i1 %v82, label %row18, label %done17, !llvm.loop !11
 done17:
   ret void
 }
@@ -119,3 +119,6 @@ attributes #1 = { cold noinline nounwind }
 !6 = !{!4}
 !7 = !{!4}
 !8 = !{!3}
+!9 = !{!"llvm.loop.unroll.disable"}
+!10 = distinct !{!10, !9}
+!11 = distinct !{!11, !9}

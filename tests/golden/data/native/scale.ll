@@ -58,7 +58,7 @@ end44:
 next37:
   %g40 = add nsw i64 %g39, 16
   %v49 = icmp slt i64 %g40, %v33
-  br i1 %v49, label %loop36, label %after38
+  br i1 %v49, label %loop36, label %after38, !llvm.loop !10
 after38:
   br label %next19
 next19:
@@ -69,7 +69,7 @@ next19:
   %v52 = zext i1 %v51 to i64
   %gz.next = add i64 %gz, %v52
   %v53 = icmp slt i64 %g.next, %end
-  br i1 %v53, label %row18, label %done17
+  br i1 %v53, label %row18, label %done17, !llvm.loop !11
 done17:
   ret void
 }
@@ -84,3 +84,6 @@ attributes #1 = { cold noinline nounwind }
 !6 = !{!4}
 !7 = !{!4}
 !8 = !{!3}
+!9 = !{!"llvm.loop.unroll.disable"}
+!10 = distinct !{!10, !9}
+!11 = distinct !{!11, !9}
