@@ -14,8 +14,7 @@ from typing import cast
 from poot.dtypes import bool_
 from poot.kernel.ir import Assign, Const, Expr, If, Stmt
 from poot.kernel.parse.expressions import Expressions
-from poot.kernel.parse.scope import zero
-from poot.kernel.parse.values import Array, Static, Tuple, Typed, Value, is_atom, loads
+from poot.kernel.parse.values import Array, Static, Tuple, Typed, Value, is_atom, is_weak, loads, weak_numbers, zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +124,11 @@ class Conditions(Expressions):
 
     def either(self, condition: Expr, then: Way, orelse: Way, node: ast.AST) -> Value:
         """The value of one of two ways."""
+        if is_weak(then.value) and is_weak(orelse.value) and not then.made and not orelse.made:
+            numbers = weak_numbers(then.value) + weak_numbers(orelse.value)
+            if not any(isinstance(number, bool) for number in numbers):
+                condition = self.bind(condition, "holds") if self.unstable(condition) else condition
+                return self.chosen(condition, then.value, orelse.value, (then.node, orelse.node))
         pairs: list[tuple[Expr, Expr]] = []
         rebuild = self._pairs(then.value, orelse.value, (then.node, orelse.node), node, pairs)
         if not then.made and not orelse.made and not any(loads(x) or loads(y) for x, y in pairs):

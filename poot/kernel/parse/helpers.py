@@ -18,10 +18,10 @@ from poot.errors import KernelSyntaxError, PootError
 from poot.kernel.parse.annotations import closure
 from poot.kernel.parse.bindings import bindings, structured
 from poot.kernel.parse.calls import Calls
-from poot.kernel.parse.scope import Frame, Local, plain
+from poot.kernel.parse.scope import Frame, Local
 from poot.kernel.parse.source import FunctionSource, function_source
 from poot.kernel.parse.syntax import check_syntax
-from poot.kernel.parse.values import NONE, Static, Typed, Value
+from poot.kernel.parse.values import NONE, Static, Typed, Value, plain
 
 _DEPTH = 64
 

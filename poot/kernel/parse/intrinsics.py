@@ -12,8 +12,7 @@ from poot.errors import PootError
 from poot.kernel import language
 from poot.kernel.ir import Atomic, AtomicOp, CollectiveOp, Index, IndexKind, Space
 from poot.kernel.parse.elements import Elements
-from poot.kernel.parse.scope import plain
-from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, describe
+from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, describe, plain
 
 NUMBERS: dict[object, IndexKind] = {
     language.thread_index: "thread",

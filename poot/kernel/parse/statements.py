@@ -12,8 +12,8 @@ from poot.kernel.ir import TRUE, Break, Expr, For, If, Stmt, Var, While
 from poot.kernel.parse.assignments import Assignments
 from poot.kernel.parse.bindings import returns
 from poot.kernel.parse.conditions import Way
-from poot.kernel.parse.scope import Local, plain
-from poot.kernel.parse.values import NONE, Static, Typed, Value
+from poot.kernel.parse.scope import Local
+from poot.kernel.parse.values import NONE, Static, Typed, Value, plain
 
 #: Turns that `poot.unroll` may write out.
 _MOST_TURNS = 4096
