@@ -25,7 +25,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, DType
+from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.trace.array import Array
 from poot.trace.tracer import Tracer, WeakTracer
 
@@ -80,6 +80,15 @@ class Captures:
     arrays: list[Any] = field(default_factory=list[Any])
     labels: list[str] = field(default_factory=list[str])
     functions: list[types.FunctionType] = field(default_factory=list[types.FunctionType])
+
+    def specs(self) -> list[tuple[str, ArraySpec]]:
+        """The labels and specs of the arrays."""
+        pairs = zip(self.labels, self.arrays, strict=True)
+        return [
+            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
+            for label, array in pairs
+            if array.dtype != object
+        ]
 
 
 def capture(

@@ -17,18 +17,18 @@ from poot.api.cache import CallCache, MissWatch
 from poot.api.captures import Captures, capture, code_token, reachable_names
 from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
+from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation
 from poot.api.fast import MISS, FastCall, call_key
 from poot.api.foreign import all_here
-from poot.api.invoke import Compiled, host_value
+from poot.api.invoke import Compiled, check_call, host_value
 from poot.api.options import Options
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend
 from poot.backends.progress import working
-from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
+from poot.errors import ArgumentError, ArgumentTypeError, FeatureError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.program import Program
 from poot.trace.dispatch import active
@@ -91,9 +91,10 @@ class Traced(Generic[R_co]):
     # --- calling ---
 
     def __call__(self, *args: Any, **kwargs: Any) -> R_co:
-        """Run on concrete arrays; inside another trace, or under `poot.eager`, the function itself runs."""
+        """Run on concrete arrays; inside another trace, or under `poot.eager`, the function's own code runs."""
         if active() is not None or is_eager():
-            return self._function(*args, **kwargs)
+            inside = active() is not None or is_running()
+            return self._function(*args, **kwargs) if inside else self._call_eagerly(args, kwargs)
         fast = self._latest
         if fast is not None and not kwargs:
             result = fast(args)
@@ -157,6 +158,19 @@ class Traced(Generic[R_co]):
             self._keep(key, fast, trees)
         return cast("R_co", result)
 
+    def _call_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        """The function's own code on the arguments that its trace would see, with values."""
+        arguments = self._signature.sort(args, kwargs, self._owner)
+        self._learn_names(arguments)
+        captures = self._captures(arguments)
+        device = choose(self.options.device, _homes(arguments, captures))
+        check_call(self._signature.name, arguments, captures, self.options.precision, device)
+        call = EagerCall(self._signature, arguments, captures, device, self.options.precision)
+        result = call.run(self._function)
+        if self.options.donate:
+            self._give_away(arguments)
+        return cast("R_co", result)
+
     def _give_away(self, arguments: Arguments) -> None:
         """Mark the donated arguments, once the call has succeeded."""
         given = [leaf.value for leaf in arguments.leaves if leaf.path.partition(".")[0] in self.options.donate]
@@ -210,21 +224,7 @@ class Traced(Generic[R_co]):
         _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
-        for leaf in arguments.leaves:
-            if leaf.kind == "spec":
-                raise CaptureError(
-                    what=f"argument {leaf.path!r} of {self._signature.name}",
-                    message=f"{leaf.value} is a spec, and a call needs an array",
-                    where=user_location(),
-                    remedy="pass an array, or ask for .graph(…) of the specs.",
-                )
-        arrays = [(leaf.path, cast("ArraySpec", leaf.key)) for leaf in arguments.leaves if leaf.kind == "array"]
-        arrays += [
-            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
-            for label, array in zip(captures.labels, captures.arrays, strict=True)
-            if array.dtype != object
-        ]
-        self.options.precision.check(self._signature.name, arrays, device.target)
+        check_call(self._signature.name, arguments, captures, self.options.precision, device)
         recorded = self._record(arguments, captures, Roles())
         stable = recorded.tracked(captures.arrays, device)
         with working(f"planning {self._signature.name}"):
@@ -368,7 +368,7 @@ def trace(
 
     `static_argnames` are arguments whose values are part of the graph; `donate` are arguments whose poot arrays are
     given away: their memory is free once a call has succeeded, and using them later is an EngineError that names the
-    call (other libraries' arrays stay as they are, and so does everything inside another trace or under `poot.eager`).
+    call (other libraries' arrays stay as they are, and so does everything inside another trace).
     `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
     oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays; `autotune=True` measures alternatives to the cost
     model's schedules when a function is compiled, and remembers the winners on disk.
