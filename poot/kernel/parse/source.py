@@ -141,9 +141,9 @@ def _parsed(function: FunctionType) -> _File:
 
 def _compiled(tree: ast.Module, like: CodeType) -> dict[int, list[CodeType]]:
     """What Python makes of the functions of a file, by first line; nothing where it is no program by itself."""
-    features = like.co_flags & _FEATURES
+    features = (like.co_flags & _FEATURES) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        whole: CodeType = compile(tree, like.co_filename, "exec", features | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        whole: CodeType = compile(tree, like.co_filename, "exec", features, dont_inherit=True)
     except (SyntaxError, ValueError):
         return {}
     found: dict[int, list[CodeType]] = {}
