@@ -89,10 +89,9 @@ class Expressions(Scope, ABC):
             return self.of_choices(lambda a, b: self.binary(op, a, b, node, nodes), left, right, nodes)
         if isinstance(left, Tuple) and isinstance(right, Tuple) and sign == "+":
             return Tuple(left.items + right.items)
-        if sign == "**" and isinstance(left, Typed) and isinstance(right, Static) and right.value in (2, 3):
+        if sign == "**" and isinstance(left, Typed) and isinstance(right, Static) and _is_two(right.value, left.dtype):
             base = self.bind(left.expr)
-            square = self.operate("mul", sign, (base, base), node)
-            return square if right.value == 2 else self.operate("mul", sign, (square.expr, base), node)
+            return self.operate("mul", sign, (base, base), node)
         a, b = self.pair(left, right, node, nodes)
         if sign == "/" and not a.dtype.is_float:
             self._no_division(node, nodes, a.dtype)
@@ -184,6 +183,11 @@ class Expressions(Scope, ABC):
             )
         x, y = self.pair(left, right, node, nodes)
         return self.operate(name, "comparison", (x, y), node)
+
+
+def _is_two(exponent: object, base: DType) -> bool:
+    """Whether a power is a square: one product, rounded once, as no higher power is."""
+    return (type(exponent) is int or (type(exponent) is float and base.is_float)) and exponent == 2
 
 
 def constant_of(value: Value) -> tuple[Any] | None:

@@ -64,6 +64,13 @@ class FunctionSource:
     def name(self) -> str:
         return self.function.__name__
 
+    @property
+    def arguments(self) -> list[ast.arg]:
+        """The parameters as written, those with stars among them."""
+        written = self.tree.args
+        every = [*written.posonlyargs, *written.args, *written.kwonlyargs, written.vararg, written.kwarg]
+        return [argument for argument in every if argument is not None]
+
     def where(self, node: ast.AST) -> SourceLocation:
         """The place of a node; an expression that goes on over further lines is marked to the end of its first."""
         line = getattr(node, "lineno", self.tree.lineno)
