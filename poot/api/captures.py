@@ -74,12 +74,16 @@ class Same:
 
 @dataclass(slots=True)
 class Captures:
-    """What was found: key parts by the name under which the code reads them, and the arrays among them in order."""
+    """What was found: key parts by the name under which the code reads them, and the arrays among them in order.
+
+    `names` are those that the reachable code reads.
+    """
 
     parts: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
     arrays: list[Any] = field(default_factory=list[Any])
     labels: list[str] = field(default_factory=list[str])
     functions: list[types.FunctionType] = field(default_factory=list[types.FunctionType])
+    names: frozenset[str] = frozenset()
 
     def specs(self) -> list[tuple[str, ArraySpec]]:
         """The labels and specs of the arrays."""
@@ -163,14 +167,15 @@ _counter = iter(range(1 << 62))
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _is_library_file(file: str) -> bool:
+def is_library_file(file: str) -> bool:
+    """Whether a file is the standard library's or an installed package's."""
     return file.startswith(_LIBRARY_FOLDERS) or file.startswith("<frozen")
 
 
 def is_library(function: types.FunctionType) -> bool:
     """Whether a function is poot's own, the standard library's, or an installed package's."""
     module = function.__module__ or ""
-    return module.partition(".")[0] == _PACKAGE or _is_library_file(function.__code__.co_filename)
+    return module.partition(".")[0] == _PACKAGE or is_library_file(function.__code__.co_filename)
 
 
 def reachable_names(roots: Iterable[object]) -> frozenset[str]:
@@ -273,7 +278,7 @@ def is_library_module(module: types.ModuleType) -> bool:
     root = module.__name__.partition(".")[0]
     if file is None:
         return root in sys.stdlib_module_names
-    return root == _PACKAGE or _is_library_file(file)
+    return root == _PACKAGE or is_library_file(file)
 
 
 def is_library_type(kind: type) -> bool:
@@ -292,7 +297,7 @@ class _Walk:
 
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
-        self.found = Captures()
+        self.found = Captures(names=names)
         self._seen: dict[int, int] = {}
         self._array_numbers: dict[int, int] = {}
         self._keep: list[object] = []

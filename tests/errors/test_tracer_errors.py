@@ -335,6 +335,35 @@ def test_keys_that_do_not_fit(key: Any, error: type[PootError], text: str) -> No
     assert message(lambda: x.at[key].set(0), error) == text
 
 
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (lambda x, n: x[:n], "`n`, a Python number,"),
+        (lambda x, n: x[n : n + 2], "`n`, a Python number,"),
+        (lambda x, n: x[2 : n + 2], "a result of Python numbers"),
+        (lambda x, n: x[::n], "`n`, a Python number,"),
+        (lambda x, n: x.at[:n].set(0.0), "`n`, a Python number,"),
+    ],
+)
+def test_bounds_of_slices_that_are_passed_numbers(function: Callable[..., Any], what: str) -> None:
+    assert message(lambda: poot.trace(function)(np.ones(4, np.float32), 3), ConcretizationError) == (
+        f"{what} has no value while <lambda> is being traced, so it cannot be used as a bound of a slice\n"
+        '  Remedy: make it static with static_argnames="n", or read a part of a fixed size with '
+        "`ops.dynamic_slice(x, starts, sizes)`, or change one with `x.at[start + ops.arange(size)].set(v)`."
+    )
+
+
+def test_what_to_write_for_a_part_that_begins_anywhere() -> None:
+    read = poot.trace(lambda x, n: ops.dynamic_slice(x, [n], [2]))
+    write = poot.trace(lambda x, n: x.at[n + ops.arange(2)].set(0.0))
+    static = poot.trace(static_argnames="n")(lambda x, n: x[n : n + 2])
+    x = np.arange(4, dtype=np.float32)
+    assert np.asarray(read(x, 1)).tolist() == np.asarray(static(x, 1)).tolist() == [1, 2]
+    assert np.asarray(write(x, 1)).tolist() == [0, 0, 0, 3]
+    with pytest.raises(ArgumentTypeError, match="expected ints or None as bounds"):
+        poot.trace(lambda x, s: x[:s])(x, 1.5)
+
+
 def test_traced_keys_that_make_shapes() -> None:
     x = tracer(f32[4])
     n, mask = x.builder.input("n", i32[()]), x.builder.input("mask", bool_[4])
