@@ -14,13 +14,14 @@ import os
 import random
 import sys
 import time
-from collections.abc import Hashable, Iterator
-from types import BuiltinMethodType, FrameType, FunctionType, TracebackType
+from collections.abc import Iterator
+from types import BuiltinMethodType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, cast
 
 import numpy as np
 
-from poot.api.captures import Captures, Same, is_library_file
+from poot.api.captures import Captures, Same
+from poot.api.libraries import is_library_file, is_poot
 from poot.errors import TraceError
 from poot.trace.source import frame_location, user_location
 
@@ -44,7 +45,7 @@ _BETWEEN = frozenset({"random", "secrets", "uuid"})
 #: Names in code that may lead to one of them.
 _NAMES = frozenset(
     {
-        *_CLOCKS, *_CALENDAR, *_ENTROPY, "uuid", "uuid1", "uuid4", "secrets", "SystemRandom", "Random", "randbits",
+        *_CLOCKS, *_CALENDAR, *_ENTROPY, "uuid1", "uuid4", "SystemRandom", "Random", "randbits",
         "randbelow", "token_bytes", "token_hex", "token_urlsafe", "default_rng", "RandomState", "SeedSequence",
         "MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64",
     }
@@ -157,25 +158,25 @@ def _plain(state: Any) -> object:
     return cast("np.ndarray[Any, Any]", state).tobytes() if isinstance(state, np.ndarray) else state
 
 
-def _held(captures: Captures) -> Iterator[tuple[str, object]]:
+def _held(captures: Captures) -> Iterator[tuple[str, Any]]:
     """The objects that the code's names lead to, by label."""
-    pending: list[tuple[str, Hashable]] = list(captures.parts.items())
-    while pending:
-        label, part = pending.pop()
-        if isinstance(part, Same):
-            owner = getattr(part.value, "__self__", None) if isinstance(part.value, BuiltinMethodType) else None
-            yield label, owner if isinstance(owner, _kinds()) else part.value
-        elif isinstance(part, (tuple, frozenset)):
-            pending += [(label, item) for item in cast("tuple[Hashable, ...]", part)]
+    for label, part in captures.parts.items():
+        same: object = cast("tuple[object, ...]", part)[0] if isinstance(part, tuple) and part else part
+        if isinstance(same, Same):
+            value = same.value
+            owner = getattr(value, "__self__", None) if isinstance(value, BuiltinMethodType) else None
+            yield label, owner if isinstance(owner, _kinds()) else value
 
 
-def _may_ask(value: object) -> bool:
+def _may_ask(value: Any) -> bool:
     """Whether a captured object is a clock or a source of entropy, or a function or class that asks one."""
-    if isinstance(value, random.SystemRandom):
+    kind = cast("type[object]", type(value))
+    if issubclass(kind, random.SystemRandom) or (kind is BuiltinMethodType and value in _SOURCES):
         return True
-    if isinstance(value, (type, FunctionType)):
-        return value.__module__ in _BETWEEN
-    return isinstance(value, BuiltinMethodType) and value in _SOURCES
+    if issubclass(kind, (type, FunctionType)) or kind.__name__ == "cython_function_or_method":
+        module = str(value.__module__)
+        return module in _BETWEEN or module.startswith("numpy.random")
+    return kind is ModuleType and value.__name__ in ("secrets", "uuid")
 
 
 def _is_between(frame: FrameType) -> bool:
@@ -184,5 +185,4 @@ def _is_between(frame: FrameType) -> bool:
 
 def _is_internal(frame: FrameType) -> bool:
     """Whether a frame runs a library's code, or poot's."""
-    module = str(frame.f_globals.get("__name__", ""))
-    return is_library_file(frame.f_code.co_filename) or module.partition(".")[0] == __name__.partition(".")[0]
+    return is_library_file(frame.f_code.co_filename) or is_poot(frame.f_globals.get("__name__"))

@@ -156,8 +156,16 @@ def default() -> DeviceBackend:
     if scope:
         return scope[-1].backend
     if _ENVIRONMENT.get(_VARIABLE):
-        return open_device(os.environ["POOT_DEVICE"])
+        return _named_by_environment(os.environ["POOT_DEVICE"])
     return _usual or _find_usual()
+
+
+def _named_by_environment(name: str) -> DeviceBackend:
+    try:
+        return open_device(name)
+    except DeviceUnavailableError as error:
+        remedy = f"set POOT_DEVICE, which is {name!r}, to another device, or unset it; {error.remedy}"
+        raise DeviceUnavailableError(**error.fields, remedy=remedy) from error.__cause__
 
 
 # What `os.environ` keeps its encoded variables in, since every launch of a kernel asks; it is kept up to date, and a

@@ -14,16 +14,18 @@ import numpy as np
 from poot.api.arguments import Arguments, Signature
 from poot.api.array import DeviceArray
 from poot.api.cache import CallCache, MissWatch
-from poot.api.captures import Captures, capture, code_token, reachable_names
+from poot.api.captures import Captures, capture
+from poot.api.codes import code_token
 from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
 from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation
-from poot.api.fast import MISS, FastCall, call_key
+from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
 from poot.api.invoke import Compiled, check_call, host_value
 from poot.api.options import Options
 from poot.api.precision import Precision
+from poot.api.reach import reachable_names
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend
@@ -45,7 +47,6 @@ R_co = TypeVar("R_co", covariant=True)
 
 _CACHE: CallCache[Compiled] = CallCache()
 _WATCH = MissWatch()
-_FAST_LIMIT = 64
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class Traced(Generic[R_co]):
         self._signature = Signature(function, options.static_argnames, options.donate)
         self._owner: object = None
         self._shared = _Shared()
-        self._fast: dict[Hashable, FastCall] = {}
+        self._fast = ShortWays()
         self._latest: FastCall | None = None
         follow_reloads(Traced)
 
@@ -152,10 +153,12 @@ class Traced(Generic[R_co]):
         result = compiled.run(arguments, captures, device, self.options.precision)
         if self.options.donate:
             self._give_away(arguments)
-        elif key is not None:
+        elif key is not None and self._fast.wanted(key, compiled):
             fixed, function = self.options.device is not None, cast("FunctionType", self.__poot_function__)
             fast = FastCall.make(compiled, function, arguments, captures.arrays, device, fixed=fixed, trees=trees)
-            self._keep(key, fast, trees)
+            self._fast.keep(key, compiled, fast)
+            if fast is not None and not trees:
+                self._latest = fast
         return cast("R_co", result)
 
     def _call_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
@@ -178,14 +181,6 @@ class Traced(Generic[R_co]):
         call = self._signature.name if where is None else f"{self._signature.name} at {where.file}:{where.line}"
         for array in {id(array): array for array in given if isinstance(array, DeviceArray)}.values():
             array.donate(call)
-
-    def _keep(self, key: Hashable, fast: FastCall | None, trees: bool) -> None:
-        """Take the short way from now on, where there is one."""
-        if fast is not None:
-            if len(self._fast) >= _FAST_LIMIT:
-                self._fast.clear()
-            self._fast[key] = fast
-            self._latest = self._latest if trees else fast
 
     @property
     def __code__(self) -> CodeType:
@@ -214,6 +209,8 @@ class Traced(Generic[R_co]):
         """The key by the names that a reader of a message knows."""
         parts: dict[str, Hashable] = {leaf.path: leaf.key for leaf in arguments.leaves}
         parts["structure of the arguments"] = arguments.spec
+        if arguments.order:
+            parts["order of the keys"] = arguments.order
         parts["passed arguments"] = arguments.names
         parts.update(captures.parts)
         return parts

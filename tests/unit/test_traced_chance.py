@@ -21,6 +21,7 @@ from uuid import uuid4 as fresh
 
 import numpy as np
 import pytest
+from numpy.random import default_rng as made
 
 import poot
 from poot import ops
@@ -67,8 +68,8 @@ DRAWS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "method of NumPy": ("a Generator", lambda x: x + NORMAL()),
     "method of Python": ("a Random", lambda x: x + UNIFORM()),
     "attribute": ("`MODEL.generator`, a Generator", lambda x: MODEL(x)),
-    "list": ("`MODEL.several`, a Random", lambda x: MODEL.second(x)),
-    "dict": ("`HELD`, a Generator", lambda x: x + HELD["a"][0].normal()),
+    "list": ("`MODEL.several.0`, a Random", lambda x: MODEL.second(x)),
+    "dict": ("`HELD.a.0`, a Generator", lambda x: x + HELD["a"][0].normal()),
     "helper": ("`helper.GENERATOR`, a Generator", lambda x: x + helper()),
     "random": ("the global state of `random`", lambda x: x + random.random()),
     "np.random": ("the global state of `np.random`", lambda x: x + np.random.rand()),  # noqa: NPY002
@@ -91,6 +92,7 @@ ENTROPY: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "choice": ("drew on the system's entropy", lambda x: x + secrets.choice([1, 2])),
     "SystemRandom": ("drew on the system's entropy", lambda x: x + SYSTEM.random()),
     "default_rng()": ("drew on the system's entropy", lambda x: x + np.random.default_rng().normal()),
+    "default_rng() by name": ("drew on the system's entropy", lambda x: x + made().normal()),
     "RandomState()": ("drew on the system's entropy", lambda x: x + np.random.RandomState().rand()),
     "Random()": ("drew on the system's entropy", lambda x: x + Random().random()),
 }
@@ -130,6 +132,19 @@ def test_entropy_asked_for_in_a_trace_raises(kind: str) -> None:
     assert caught.value.where.line == function.__code__.co_firstlineno
     assert sys.getprofile() is None
     assert np.isfinite(np.asarray(eagerly(function))).all()
+
+
+def test_what_is_imported_inside_is_watched() -> None:
+    def f(x: Any) -> Any:
+        import secrets as inside
+        from time import monotonic
+
+        return x + (inside.randbelow(3) if x.ndim > 1 else monotonic())
+
+    with pytest.raises(TraceError, match=r"called time\.monotonic"):
+        poot.trace(f)(ONES)
+    with pytest.raises(TraceError, match=r"called secrets\.randbelow"):
+        poot.trace(f)(ONES[None])
 
 
 def eagerly(function: Callable[[Any], Any]) -> Any:
