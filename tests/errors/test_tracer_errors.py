@@ -1,4 +1,5 @@
 """Exact messages of what a traced function cannot do, and of operands that do not fit."""
+# size: one table of messages
 
 from __future__ import annotations
 
