@@ -25,10 +25,11 @@ from poot.api.options import Options
 from poot.api.precision import Precision
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
+from poot.api.wrapped import plain_function
 from poot.backends.device import DeviceBackend
 from poot.backends.progress import working
 from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import ArgumentError, ArgumentTypeError, CaptureError, FeatureError
+from poot.errors import ArgumentError, CaptureError, FeatureError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.program import Program
 from poot.trace.dispatch import active
@@ -172,6 +173,11 @@ class Traced(Generic[R_co]):
                 self._fast.clear()
             self._fast[key] = fast
             self._latest = self._latest if trees else fast
+
+    @property
+    def __self__(self) -> object:
+        """The instance that a method is bound to, or None."""
+        return self._owner
 
     @property
     def __code__(self) -> CodeType:
@@ -372,16 +378,17 @@ def trace(
     `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
     oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays; `autotune=True` measures alternatives to the cost
     model's schedules when a function is compiled, and remembers the winners on disk.
+
+    `function` may be a method, a `functools.partial` of a function, whose arguments are captures, or a traced function,
+    which is traced anew with these options.
     """
     if numerics not in ("fused", "strict"):
         raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
     options = Options(_names(static_argnames), device, limits, numerics, Precision(f64, i64), _names(donate), autotune)
 
     def decorate(wrapped: Callable[..., Any]) -> Traced[Any]:
-        if not isinstance(wrapped, FunctionType):
-            raise ArgumentTypeError(
-                what="@poot.trace", actual=type(wrapped).__name__, expected="a Python function, lambda or method"
-            )
-        return Traced(wrapped, options)
+        function, owner = plain_function(wrapped)
+        traced = Traced(function, options)
+        return traced if owner is None else traced.__get__(owner)
 
     return decorate if function is None else decorate(function)

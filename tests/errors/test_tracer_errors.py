@@ -283,7 +283,10 @@ MISMATCHES: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
     (
         lambda x: np.add(x, x, where=True),
         ArgumentTypeError,
-        "np.add: where=True given, expected array operands alone",
+        (
+            "np.add: where=True given, expected array operands alone\n"
+            "  Remedy: choose by element with ops.where(condition, a, b)."
+        ),
     ),
     (
         lambda x: x.__array_namespace__(api_version="2019"),
