@@ -39,6 +39,10 @@ def _with_init(cls: type[T]) -> type[T]:
     parameters: list[str] = []
     lines: list[str] = []
     for number, each in enumerate(fields(made)):
+        if each.default_factory is not MISSING or not each.init or each.kw_only:
+            raise TypeError(
+                f"{cls.__qualname__}.{each.name}: a record has positional fields, with plain defaults or none"
+            )
         names[f"set{number}"] = getattr(cls, each.name).__set__
         lines.append(f"    set{number}(self, {each.name})")
         if each.default is MISSING:

@@ -17,12 +17,13 @@ import numpy as np
 import optree
 
 from poot.api.foreign import device_array
+from poot.api.libraries import has
 from poot.dtypes import ArraySpec, DType, as_dtype, is_masked
 from poot.errors import ArgumentError, CaptureError, PootError
 from poot.trace.array import Array
 from poot.trace.source import user_location
 from poot.trace.tracer import WeakTracer
-from poot.trace.tree import NAMESPACE, flatten
+from poot.trace.tree import flatten, key_order, leaves_of
 
 LeafKind = Literal["array", "spec", "int", "float", "static"]
 
@@ -41,11 +42,15 @@ class Leaf:
 
 @dataclass(slots=True)
 class Arguments:
-    """The arguments of one call, sorted; `rebuild` makes the call again with other leaves."""
+    """The arguments of one call, sorted; `rebuild` makes the call again with other leaves.
+
+    `order` are the keys of the dicts among them in the order of insertion, which equal structures may differ in.
+    """
 
     leaves: list[Leaf]
     statics: list[tuple[str, object]]
     spec: optree.PyTreeSpec
+    order: tuple[Hashable, ...] = ()
     names: tuple[str, ...] = ()
     owner: object = None
 
@@ -94,14 +99,15 @@ class Signature:
             return args, kwargs
         return (*args, *(kwargs[name] for name in names)), {}
 
-    def flat(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], optree.PyTreeSpec] | None:
-        """The leaves of arguments by position, in the order of `sort`, and their structure; None where any is static by
-        name, or does not fit the parameters.
+    def flat(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashable] | None:
+        """The leaves of arguments by position, in the order of `sort`, and their structure with the order of the dicts'
+        keys; None where any is static by name, or does not fit the parameters.
         """
         if self.static or not self._by_position or len(args) > len(self._order):
             return None
-        found, spec = optree.tree_flatten(cast("Any", dict(zip(self._order, args, strict=False))), namespace=NAMESPACE)
-        return tuple(found), spec
+        found, spec = leaves_of(dict(zip(self._order, args, strict=False)), f"the arguments of {self.name}")
+        order = key_order(args)
+        return tuple(found), (spec, order) if order else spec
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, without defaults; TypeError as Python gives it."""
@@ -122,19 +128,19 @@ class Signature:
         bound = self.bind(args, kwargs)
         statics = [(name, value) for name, value in bound.items() if name in self.static]
         dynamic = {name: value for name, value in bound.items() if name not in self.static}
-        found, spec = optree.tree_flatten(cast("Any", dynamic), namespace=NAMESPACE)
+        found, spec = leaves_of(dynamic, f"the arguments of {self.name}")
         if len(found) == len(dynamic) and not any(isinstance(v, (dict, list, tuple)) for v in dynamic.values()):
             paths: Sequence[str] = sorted(dynamic)
         else:
             paths = flatten(dynamic, "arguments").paths
         leaves = [self.leaf(path, value) for path, value in zip(paths, found, strict=True)]
-        return Arguments(leaves, statics, spec, tuple(bound), owner)
+        return Arguments(leaves, statics, spec, key_order(dynamic.values()), tuple(bound), owner)
 
     def leaf(self, path: str, value: Any) -> Leaf:
         """Classify one leaf."""
-        if isinstance(value, WeakTracer):
+        if issubclass(type(value), WeakTracer):
             value = value.materialise(value.dtype)
-        if isinstance(value, Array):
+        if issubclass(type(value), Array):
             return Leaf(path, "array", value, value.spec)
         if is_masked(value) or isinstance(value, np.matrix):
             return self._foreign(path, cast("object", value))
@@ -172,7 +178,7 @@ class Signature:
             remedy = "pass value.filled(…), or its data and its mask as two arrays."
         elif isinstance(value, np.matrix):
             remedy = "pass np.asarray(value): poot's operators work by element, and a matrix's do not."
-        elif not callable(value) or hasattr(value, "__dlpack__"):
+        elif not callable(value) or has(value, "__dlpack__"):
             there = device_array(value, f"argument {path!r} of {self.name}")
             if there is not None:
                 return Leaf(path, "array", there, there.spec)
@@ -189,11 +195,11 @@ class Signature:
 
 def foreign_array(value: Any) -> np.ndarray[Any, Any] | None:
     """A NumPy array over another library's host array, without a copy where it allows, or None for other objects."""
-    if hasattr(value, "__dlpack__"):
+    if has(value, "__dlpack__"):
         try:
             return np.from_dlpack(value)
         except (TypeError, ValueError, RuntimeError, BufferError, PootError):
-            return np.asarray(value) if hasattr(value, "__array__") else None
-    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+            return np.asarray(value) if has(value, "__array__") else None
+    if has(value, "__array_interface__") or has(value, "__array__"):
         return np.asarray(value)
     return None

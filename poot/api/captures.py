@@ -1,39 +1,53 @@
 """What a traced function reads besides its arguments, and whether that has changed since it was traced.
 
-Starting from a function, the names in its code are followed through closure cells, defaults, globals, helper functions
-outside the standard library and site-packages, and the attributes of captured objects.  Constants become part of the
-call's key by value, arrays by dtype and shape (their contents are hidden inputs of the call), and objects by identity
-together with those of their attributes that the code names.  What is read in other ways (`getattr` with a computed
-name, a file, a database) is frozen at its value during the trace.
+Starting from a function, the names in its code are followed through closure cells, defaults, globals, imports, helper
+functions outside the standard library and site-packages, and the attributes of captured objects; so are the special
+methods that the code may run.  Constants become part of the call's key by value, arrays by dtype and shape (their
+contents are hidden inputs of the call), buffers by their contents, and objects by identity together with those of their
+attributes that the code names.  What is read in other ways (`getattr` with a computed name, a file, an object of a
+library) is frozen at its value during the trace.
 """
 
 from __future__ import annotations
 
 import enum
-import functools
-import os
+import hashlib
+import re
 import struct
-import sys
-import sysconfig
-import threading
 import types
 import weakref
-from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, DType
+from poot.api.codes import code_token
+from poot.api.libraries import is_library, is_library_type, is_poot, unwrap
+from poot.api.members import CONTAINERS, EXACT, Member, function_members, items_of, layout, members, pairs_of
+from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.trace.array import Array
 from poot.trace.tracer import Tracer, WeakTracer
 
-PLAIN = (bool, int, str, bytes, type(None), complex, range, type(Ellipsis), enum.Enum, np.dtype)
-_LIBRARY_FOLDERS = tuple(
-    {path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_path(name))}
+#: What nothing can change, of the libraries' objects that are not followed.
+_SETTLED: Any = (
+    *(type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodWrapperType, types.CodeType),
+    *(
+        types.GenericAlias,
+        types.UnionType,
+        types.SimpleNamespace,
+        re.Pattern,
+        np.ufunc,
+        type(np.sum),
+        Tracer,
+        WeakTracer,
+    ),
 )
-_PACKAGE = __name__.partition(".")[0]
+_SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "typing", "uuid"})
+#: Up to this many bytes of a buffer are kept as they are, more as a hash.
+_SMALL = 256
+#: Labels longer than this are shortened from the middle.
+_LONGEST = 120
 
 
 class Same:
@@ -74,12 +88,25 @@ class Same:
 
 @dataclass(slots=True)
 class Captures:
-    """What was found: key parts by the name under which the code reads them, and the arrays among them in order."""
+    """What was found: key parts by the name under which the code reads them, and the arrays among them in order.
+
+    `opaque` are the objects that are not followed, though they may change: a label and the name of the type each.
+    """
 
     parts: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
     arrays: list[Any] = field(default_factory=list[Any])
     labels: list[str] = field(default_factory=list[str])
     functions: list[types.FunctionType] = field(default_factory=list[types.FunctionType])
+    opaque: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def specs(self) -> list[tuple[str, ArraySpec]]:
+        """The labels and specs of the arrays."""
+        pairs = zip(self.labels, self.arrays, strict=True)
+        return [
+            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
+            for label, array in pairs
+            if array.dtype != object
+        ]
 
 
 def capture(
@@ -94,232 +121,80 @@ def capture(
     static arguments by name; they are followed in the same way.
     """
     walk = _Walk(names)
-    walk.function("", cast("types.FunctionType", function))
+    root = cast("types.FunctionType", function)
+    walk.found.functions.append(root)
+    walk.follow(members(root, names))
     if owner is not None:
-        walk.add("self", owner)
-    for name, value in statics:
-        walk.add(name, value)
+        walk.follow([("self", owner)])
+    walk.follow(statics)
     return walk.found
-
-
-# --- the code that can run --------------------------------------------------------------------------------------------
-
-#: Names by code object; the code is kept so that its id stays its own.
-_names: OrderedDict[int, tuple[types.CodeType, frozenset[str], tuple[str, ...]]] = OrderedDict()
-_tokens: OrderedDict[tuple[types.CodeType, str], int] = OrderedDict()
-_lock = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-_KEPT = 1024
-
-
-def _code_names(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The names that a code object and those nested in it read as globals or attributes: as a set, and in order."""
-    known = _names.get(id(code))
-    if known is not None:
-        return known[1], known[2]
-    ordered = dict.fromkeys(code.co_names)
-    if "getattr" in ordered:  # a literal name may be what it is given
-        ordered.update(dict.fromkeys(item for item in code.co_consts if isinstance(item, str) and item.isidentifier()))
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            ordered.update(dict.fromkeys(_code_names(constant)[1]))
-    entry = code, frozenset(ordered), tuple(ordered)
-    _names[id(code)] = entry
-    if len(_names) > _KEPT:
-        _names.popitem(last=False)
-    return entry[1], entry[2]
-
-
-def code_names(code: types.CodeType) -> tuple[str, ...]:
-    """The names that a code object and those nested in it read as globals or attributes, in order."""
-    return _code_names(code)[1]
-
-
-def code_token(code: types.CodeType) -> int:
-    """A number that equal code objects of one file share: an identical function made anew has the same."""
-    key = code, code.co_filename  # which equality of code leaves out, and messages name
-    with _lock:
-        token = _tokens.get(key)
-        if token is None:
-            token = _tokens[key] = next(_counter)
-            if len(_tokens) > _KEPT:
-                _tokens.popitem(last=False)
-        else:
-            _tokens.move_to_end(key)
-        return token
-
-
-_counter = iter(range(1 << 62))
-
-
-@functools.lru_cache(maxsize=_KEPT)
-def _is_library_file(file: str) -> bool:
-    return file.startswith(_LIBRARY_FOLDERS) or file.startswith("<frozen")
-
-
-def is_library(function: types.FunctionType) -> bool:
-    """Whether a function is poot's own, the standard library's, or an installed package's."""
-    module = function.__module__ or ""
-    return module.partition(".")[0] == _PACKAGE or _is_library_file(function.__code__.co_filename)
-
-
-def reachable_names(roots: Iterable[object]) -> frozenset[str]:
-    """Every name that code reachable from `roots` reads, through helper functions and methods of captured objects."""
-    names: set[str] = set()
-    before = -1
-    while len(names) != before:  # a method found by one name may read further ones
-        before = len(names)
-        _collect_names(list(roots), names)
-    return frozenset(names)
-
-
-def _collect_names(pending: list[object], names: set[str]) -> None:
-    seen: dict[int, object] = {}
-    while pending:
-        value = unwrap(pending.pop())
-        if id(value) in seen or isinstance(value, (*PLAIN, float, np.ndarray, Array, np.generic)):
-            continue
-        seen[id(value)] = value
-        if isinstance(value, types.FunctionType):
-            if not is_library(value):
-                names |= _code_names(value.__code__)[0]
-                pending += [item for _, item in _free_values(value)]
-        elif isinstance(value, dict):
-            pending += list(cast("dict[object, object]", value).values())
-        elif isinstance(value, (list, tuple, set, frozenset, deque)):
-            pending += list(cast("list[object]", value))
-        else:
-            pending += [item for _, item in _members(value, names)]
-
-
-def unwrap(value: object) -> object:
-    """The user's function below a traced one; anything else as it is."""
-    return getattr(value, "__poot_function__", value) if not isinstance(value, type) else value
-
-
-def _free_values(function: types.FunctionType) -> list[tuple[str, object]]:
-    """Closure cells, defaults and globals of a function, by the names under which its code reads them."""
-    found: list[tuple[str, object]] = []
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found.append((name, cell.cell_contents))
-        except ValueError:
-            found.append((name, _UNBOUND))
-    code = function.__code__
-    defaults = function.__defaults__ or ()
-    defaulted = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
-    named = [*zip(defaulted, defaults, strict=True), *(function.__kwdefaults__ or {}).items()]
-    found += [(f"default of {name}", value) for name, value in named]
-    space = function.__globals__
-    found += [(name, space[name]) for name in _code_names(code)[1] if name in space]
-    return found
-
-
-class _Unbound:
-    """The value of a closure cell that has none yet."""
-
-
-_UNBOUND = _Unbound()
-
-
-def _members(value: object, names: Iterable[str]) -> list[tuple[str, object]]:
-    """The parts of a captured object that code with these `names` may read."""
-    if isinstance(value, types.MethodType):
-        return [("", value.__func__), ("self", value.__self__)]
-    if isinstance(value, functools.partial):
-        partial = cast("functools.partial[Any]", value)
-        arguments = [(str(number), item) for number, item in enumerate(partial.args)]
-        return [("func", partial.func), *arguments, *partial.keywords.items()]
-    if isinstance(value, property):
-        return [("get", value.fget)]
-    if isinstance(value, functools.cached_property):
-        return [("get", cast("functools.cached_property[Any]", value).func)]
-    if isinstance(value, (staticmethod, classmethod)):
-        return [("", cast("staticmethod[..., Any]", value).__func__)]
-    if isinstance(value, types.ModuleType):
-        if is_library_module(value):
-            return []
-        return [(name, vars(value)[name]) for name in sorted(names) if name in vars(value)]
-    space: dict[str, object] = {}
-    kind = value if isinstance(value, type) else type(value)
-    for base in reversed(kind.__mro__):
-        if not is_library_type(base):
-            space.update({name: item for name, item in vars(base).items() if name in names or name == "__call__"})
-    if not isinstance(value, type):
-        slots = [name for base in kind.__mro__ for name in _slots(base)]
-        space.update({name: getattr(value, name) for name in slots if name in names and hasattr(value, name)})
-        space.update({name: item for name, item in getattr(value, "__dict__", {}).items() if name in names})
-    return [(name, space[name]) for name in sorted(space)]
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    slots = kind.__dict__.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)
-
-
-def is_library_module(module: types.ModuleType) -> bool:
-    """The same of a module."""
-    file = getattr(module, "__file__", None)
-    root = module.__name__.partition(".")[0]
-    if file is None:
-        return root in sys.stdlib_module_names
-    return root == _PACKAGE or _is_library_file(file)
-
-
-def is_library_type(kind: type) -> bool:
-    """The same of a class."""
-    module = sys.modules.get(kind.__module__)
-    if module is None:
-        return False
-    return kind.__module__ == "builtins" or (kind.__module__ != "__main__" and is_library_module(module))
 
 
 # --- values to key parts ----------------------------------------------------------------------------------------------
 
+#: In the key part of a container: this item has a part of its own.
+_ITEM = "item"
+
 
 class _Walk:
-    """Turns what the code reads into key parts, each object once."""
+    """Turns what the code reads into key parts, each object once.
+
+    Parts are never nested, and nothing here recurs: what is captured may be as deep as it likes.
+    """
 
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
         self.found = Captures()
         self._seen: dict[int, int] = {}
         self._array_numbers: dict[int, int] = {}
+        self._labels: dict[str, int] = {}
         self._keep: list[object] = []
+        self._pending: list[Member] = []
 
-    def add(self, label: str, value: object) -> None:
-        self.found.parts[label] = self.value(label, value)
+    def follow(self, roots: Iterable[Member]) -> None:
+        """Take values and everything that they lead to into the key, depth first."""
+        pending, parts = self._pending, self.found.parts
+        pending += reversed([*roots])
+        while pending:
+            label, value = pending.pop()
+            part = self._leaf(label, value)
+            if part is None:
+                found: list[Member] = []
+                part = self._compound(label, value, found)
+                for name, item in reversed(found):
+                    pending.append((f"{label}.{name}" if len(label) < _LONGEST else _shortened(label, name), item))
+            parts[label if label not in parts else self._unique(label)] = part
 
-    def function(self, label: str, function: types.FunctionType) -> Hashable:
-        """A function's code and, unless it is a library's, everything that it reads."""
-        if is_library(function):
-            return Same(function)
-        self.found.functions.append(function)
-        prefix = f"{label}." if label else ""
-        for name, value in _free_values(function):
-            self.add(prefix + name, value)
-        return code_token(function.__code__)
+    def _unique(self, label: str) -> str:
+        """A label that no part has yet: an attribute may be named like an item."""
+        numbered = label
+        while numbered in self.found.parts:
+            count = self._labels[label] = self._labels.get(label, 1) + 1
+            numbered = f"{label} ({count})"
+        return numbered
 
-    def value(self, label: str, value: object) -> Hashable:
-        """The key part of any value."""
-        if isinstance(value, DType):
-            return value
-        if isinstance(value, PLAIN):
-            return type(cast("object", value)), cast("Hashable", value)
-        if isinstance(value, float):
+    def _leaf(self, label: str, value: object) -> Hashable | None:
+        """The key part of a constant or an array; None for anything with parts."""
+        kind = type(value)
+        if kind in EXACT:
+            return kind, cast("Hashable", value)
+        if kind is float:
             return float, struct.pack("<d", value)
-        if isinstance(value, (Tracer, WeakTracer)):
+        if kind is np.ndarray:
+            array = cast("np.ndarray[Any, Any]", value)
+            return None if array.dtype.hasobject else self._array(label, array)
+        if issubclass(kind, (Tracer, WeakTracer)):
             return Same(value)
-        if isinstance(value, (np.ndarray, Array)):
+        if issubclass(kind, Array):
             return self._array(label, value)
-        if isinstance(value, np.generic):
+        if issubclass(kind, DType):
+            return cast("Hashable", value)
+        if issubclass(kind, np.generic):
             scalar = cast("np.generic[Any]", value)
             return scalar.dtype, scalar.tobytes()
-        if isinstance(value, slice):
-            part = cast("slice[object, object, object]", value)
-            return slice, tuple(self.value(label, item) for item in (part.start, part.stop, part.step))
-        return self._compound(label, unwrap(value))
+        if issubclass(kind, np.dtype):
+            return np.dtype, cast("Hashable", value)
+        return None
 
     def _array(self, label: str, array: Any) -> Hashable:
         number = self._array_numbers.setdefault(id(array), len(self.found.arrays))
@@ -330,27 +205,108 @@ class _Walk:
         # The number tells arrays that are one object from arrays that are equal in dtype and shape only.
         return ArraySpec, dtype, tuple(array.shape), number, getattr(array, "is_tracked", False)
 
-    def _compound(self, label: str, value: object) -> Hashable:
+    def _compound(self, label: str, value: object, found: list[Member]) -> Hashable:
+        """The key part of an object; what it leads to is added to `found`."""
+        known = layout(type(value))
+        if not known.bare:
+            value = unwrap(value)
         number = self._seen.get(id(value))
         if number is not None:
             return "again", number
         self._seen[id(value)] = len(self._seen)
         self._keep.append(value)
-        if isinstance(value, types.FunctionType):
-            return self.function(label, value)
-        if isinstance(value, (list, tuple, deque)):
-            items = cast("list[object] | tuple[object, ...] | deque[object]", value)
-            return type(items), tuple(self.value(f"{label}.{i}", item) for i, item in enumerate(items))
-        if isinstance(value, dict):
-            mapping = cast("dict[object, object]", value)
-            entries = tuple((self._name(key), self.value(f"{label}.{key}", item)) for key, item in mapping.items())
-            return type(mapping), entries
-        if isinstance(value, (set, frozenset)):
-            members = cast("set[object] | frozenset[object]", value)
-            return type(members), frozenset(self.value(label, item) for item in members)
-        for name, item in _members(value, self.names):
-            self.add(f"{label}.{name}" if name else label, item)
-        return Same(value)
+        kind = type(value)
+        if kind is types.FunctionType:
+            function = cast("types.FunctionType", value)
+            found += function_members(function, self.names)
+            if is_library(function):
+                return Same(function)
+            self.found.functions.append(function)
+            return code_token(function.__code__)
+        part = None if known.bare else self._content(label, kind, value, found)
+        if kind in CONTAINERS or kind is dict:
+            return part
+        items = len(found)
+        found += members(value, self.names)
+        if not known.library and (number := self._seen.get(id(kind))) is not None:
+            del found[items]  # the class, which has been followed
+            return Same(value) if part is None else part, number
+        if part is None:
+            if known.library and len(found) == items and not _settled(kind):
+                self.found.opaque.append((label, kind.__qualname__))
+            return Same(value)
+        return part
 
-    def _name(self, key: object) -> Hashable:
-        return key if isinstance(key, (str, int)) else Same(key)
+    def _content(self, label: str, kind: Any, value: Any, found: list[Member]) -> Hashable | None:
+        """The part of what built-in classes hold: items, a constant, an array, a buffer; None for other objects."""
+        same: Any = kind
+        if issubclass(kind, (dict, types.MappingProxyType)):
+            return same, tuple(
+                (self._key(key, found), self._item(label, _named(key), item, found))
+                for key, item in pairs_of(value, same)
+            )
+        if issubclass(kind, CONTAINERS):
+            items = enumerate(items_of(value, same))
+            return same, tuple(self._item(label, str(i), item, found) for i, item in items)
+        if issubclass(kind, slice):
+            found += [("start", value.start), ("stop", value.stop), ("step", value.step)]
+            return (slice,)
+        if issubclass(kind, np.ndarray):
+            if value.dtype.hasobject:
+                found += [(str(i), item) for i, item in enumerate(value.ravel().tolist())]
+            return self._array(label, value)
+        return _constant(same, value)
+
+    def _item(self, label: str, name: str, item: object, found: list[Member]) -> Hashable:
+        part = self._leaf(f"{label}.{name}", item)
+        if part is None:
+            found.append((name, item))
+            return _ITEM
+        return part
+
+    def _key(self, key: object, found: list[Member]) -> Hashable:
+        """A dict's key: as it is where it is plain, else by its parts."""
+        if type(key) is str or type(key) is int:
+            return key
+        return self._item("a key", "key", key, found)
+
+
+def _named(key: object) -> str:
+    """How a dict's key stands in a label, without asking the user's classes."""
+    return str(key) if type(key) in (str, int) else f"<{type(key).__name__}>"
+
+
+def _shortened(label: str, name: str) -> str:
+    return f"{label[: _LONGEST // 3]}…{label[-_LONGEST // 3 :]}.{name}"
+
+
+def _constant(kind: Any, value: Any) -> Hashable | None:
+    """The part of a constant of a class derived from a built-in one, or of a buffer; None for any other object."""
+    if issubclass(kind, enum.Enum) and type(value).__hash__ is not None:
+        return kind, value
+    for base in (int, str):
+        if issubclass(kind, base):
+            return kind, base.__repr__(value)
+    if issubclass(kind, float):
+        return kind, struct.pack("<d", value)
+    if issubclass(kind, complex):
+        return kind, struct.pack("<2d", value.real, value.imag)
+    if (
+        issubclass(kind, _SETTLED)
+        or kind.__module__ == "mmap"
+        or (kind.__base__ is object and not is_library_type(kind))
+    ):
+        return None
+    try:
+        with memoryview(value) as view:
+            held = view.tobytes()
+            return kind, view.format, view.shape, held if len(held) <= _SMALL else hashlib.blake2b(held).digest()
+    except (TypeError, ValueError, BufferError):
+        return None
+
+
+def _settled(kind: type) -> bool:
+    """Whether the objects of a library's class cannot change, or not in what poot does not see."""
+    if issubclass(kind, _SETTLED) or kind is object or hasattr(kind, "__get__"):
+        return True
+    return kind.__module__ in _SETTLED_MODULES or is_poot(kind.__module__)

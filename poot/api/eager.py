@@ -1,17 +1,18 @@
 """Operations on concrete arrays outside a trace, each as a program of one equation.
 
-They are specialised by dtype and shape and kept in the process's call cache.  `with poot.eager():` (or POOT_EAGER=1)
-makes traced functions run this way, operation by operation, for a debugger and for print.
+They are specialised by dtype and shape and kept in the process's call cache, where lines of the user's code share them.
+`with poot.eager():` (or POOT_EAGER=1) makes traced functions run this way, for a debugger and for print.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, cast
 
-from poot.api.array import DeviceArray, Memory
+from poot.api.array import DeviceArray, Held, Memory
 from poot.api.cache import CallCache
 from poot.api.constants import keep
 from poot.api.devices import choose
@@ -19,15 +20,17 @@ from poot.api.invoke import lend
 from poot.api.precision import Precision
 from poot.backends.device import BufferView, DeviceBackend
 from poot.backends.executable import Call
+from poot.backends.faults import FaultCheck
 from poot.backends.progress import working
 from poot.dtypes import ArraySpec, as_dtype
+from poot.errors import SourceLocation
 from poot.plan.compile import compile as compile_graph
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
 from poot.target import Target
-from poot.trace.array import Array
+from poot.trace.array import Array, NumpyArray
 from poot.trace.builder import Builder
-from poot.trace.dispatch import Operand, register_eager
+from poot.trace.dispatch import Operand, register_eager, taken_dtype
 from poot.trace.graph import Graph, Literal, Params
 from poot.trace.limits import TraceLimits
 from poot.trace.source import user_location
@@ -37,6 +40,10 @@ _EAGER: ContextVar[bool | None] = ContextVar("poot_eager", default=None)
 #: What POOT_EAGER said when poot was imported.
 _ALWAYS = os.environ.get("POOT_EAGER", "") not in ("", "0")
 _CACHE: CallCache[Call] = CallCache()
+
+
+#: Converts what `taken_dtype` gives another dtype than its own, which only precision options do.
+_CONVERTING = Precision("f32", "i32")
 
 
 @contextmanager
@@ -61,23 +68,25 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
     specs: tuple[ArraySpec | Literal, ...] = tuple(
         item if isinstance(item, Literal) else _spec(item) for item in inputs
     )
-    key = (primitive, specs, params, regions, device.name, id(device))
+    key: Hashable = (primitive, specs, params, regions, device.name, id(device))
+    if regions:  # whose equations keep lines of their own, which equality leaves out
+        key = key, user_location(), tuple(_lines(regions))
     call = _CACHE.get(key, lambda: _compile(primitive, specs, params, regions, device))
     views: list[BufferView] = []
     alive: list[object] = []
     for item, spec in zip(inputs, specs, strict=True):
         if isinstance(item, Literal) or isinstance(spec, Literal):
             continue
-        if isinstance(item, DeviceArray):
+        if isinstance(item, DeviceArray) and item.dtype is spec.dtype:
             views.append(item.buffer_view())
             alive.append(item)
             continue
-        lent = lend("operand", item, spec, device, Precision())
+        lent = lend("operand", item, spec, device, _CONVERTING)
         views.append(BufferView(lent.buffer))
         alive.append(lent)
-    kept = keep(call, (), views) if call.kept else None  # of no array: operands are inputs
-    buffers, check = call(views, None if kept is None else kept.buffers)
-    memories = [Memory(device, buffer) for buffer in buffers]
+    memories, check = _run(call, views, device)
+    if check is not None and not regions:
+        check.where = user_location()
     outputs = call.executable.program.graph.outputs
     return tuple(
         DeviceArray(memories[number], atom.spec, check)
@@ -85,8 +94,26 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
     )
 
 
-def _spec(item: Operand) -> ArraySpec:
-    return ArraySpec(as_dtype(item.dtype, "operand"), tuple(item.shape))
+def _run(call: Call, views: Sequence[BufferView], device: DeviceBackend) -> tuple[Sequence[Held], FaultCheck | None]:
+    """Run, by addresses alone where the device has them and the call is recorded."""
+    if call.is_direct or (not call.kept and call.make_direct()):
+        found, record = call.run_direct([cast("Any", view.buffer).address + view.offset for view in views])
+        return [Held(device, buffer) for buffer in found], None if record is None else call.fault_check(record)
+    kept = keep(call, (), views) if call.kept else None  # of no array: operands are inputs
+    buffers, check = call(views, None if kept is None else kept.buffers)
+    return [Memory(device, buffer) for buffer in buffers], check
+
+
+def _spec(item: Array | NumpyArray) -> ArraySpec:
+    return ArraySpec(taken_dtype(item, as_dtype(item.dtype, "operand")), tuple(item.shape))
+
+
+def _lines(regions: Sequence[Graph]) -> Iterator[SourceLocation | None]:
+    """The line of every equation, of inner regions as well."""
+    for region in regions:
+        for equation in region.equations:
+            yield equation.where
+            yield from _lines(equation.regions)
 
 
 def _compile(

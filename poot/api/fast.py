@@ -13,8 +13,6 @@ Every line of `FastCall.__call__` counts here: it runs in a microsecond or two.
 
 from __future__ import annotations
 
-import functools
-import operator
 import types
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -25,17 +23,16 @@ import numpy as np
 
 from poot.api.arguments import Arguments
 from poot.api.array import DeviceArray, Held
-from poot.api.captures import PLAIN, code_names, is_library, is_library_module, is_library_type, unwrap
 from poot.api.constants import Kept, keep
 from poot.api.devices import default
+from poot.api.guards import Guards, guards_of
 from poot.api.invoke import Compiled, weak_value
 from poot.api.recording import Source, digest
 from poot.backends.device import DeviceBackend, InPlace
+from poot.backends.executable import Call
 from poot.backends.host import data_address
-from poot.dtypes import ArraySpec, DType
+from poot.dtypes import ArraySpec
 
-_ABSENT = object()
-_STABLE = (*PLAIN, float, np.generic, DType)
 _NDARRAY: Final[type[Any]] = np.ndarray
 #: NumPy's flags of C-contiguous, aligned arrays.
 _PLAIN_FLAGS = 0x101
@@ -59,131 +56,6 @@ def call_key(args: tuple[Any, ...]) -> Hashable | None:
         else:
             return None
     return tuple(key)
-
-
-@dataclass(frozen=True, slots=True)
-class Guards:
-    """What a function's names led to, by the place that holds each name."""
-
-    spaces: tuple[tuple[dict[str, object], str, object], ...]
-    cells: tuple[tuple[types.CellType, object], ...]
-    functions: tuple[tuple[types.FunctionType, types.CodeType, object, object], ...]
-    arrays: tuple[tuple[Any, Any, tuple[int, ...]], ...]
-    containers: tuple[tuple[Any, tuple[object, ...], tuple[object, ...]], ...] = ()
-
-    def hold(self) -> bool:
-        """Whether names lead to the same objects, containers have the same items, and arrays are alike."""
-        for function, code, defaults, keywords in self.functions:
-            if (
-                function.__code__ is not code
-                or function.__defaults__ is not defaults
-                or function.__kwdefaults__ is not keywords
-            ):
-                return False
-        for space, name, value in self.spaces:
-            if space.get(name, _ABSENT) is not value:
-                return False
-        for cell, value in self.cells:
-            if cell.cell_contents is not value:
-                return False
-        for container, keys, items in self.containers:
-            if len(container) != len(items):
-                return False
-            if not all(map(operator.is_, container.values() if keys else container, items)):
-                return False
-            if keys and not all(map(operator.is_, container, keys)):
-                return False
-        if not self.arrays:
-            return True
-        return all(array.dtype is dtype and array.shape == shape for array, dtype, shape in self.arrays)
-
-
-def guards_of(root: types.FunctionType) -> Guards | None:
-    """The guards of a function that captures constants, arrays, dicts, lists and tuples of them, modules, and other
-    such functions alone; None for others.
-    """
-    walk = _GuardWalk()
-    return walk.result() if walk.function(root) else None
-
-
-class _GuardWalk:
-    def __init__(self) -> None:
-        self.spaces: list[tuple[dict[str, object], str, object]] = []
-        self.cells: list[tuple[types.CellType, object]] = []
-        self.functions: list[tuple[types.FunctionType, types.CodeType, object, object]] = []
-        self.arrays: list[tuple[Any, Any, tuple[int, ...]]] = []
-        self.containers: list[tuple[Any, tuple[object, ...], tuple[object, ...]]] = []
-        self._seen: set[int] = set()
-
-    def result(self) -> Guards:
-        lists = self.spaces, self.cells, self.functions, self.arrays, self.containers
-        return Guards(*map(tuple, lists))  # type: ignore[arg-type]
-
-    def function(self, function: types.FunctionType) -> bool:
-        if id(function) in self._seen:
-            return True
-        self._seen.add(id(function))
-        defaults, keywords = function.__defaults__, function.__kwdefaults__
-        self.functions.append((function, function.__code__, defaults, keywords))
-        for cell in function.__closure__ or ():
-            try:
-                value = cell.cell_contents
-            except ValueError:
-                return False
-            self.cells.append((cell, value))
-            if not self.value(value):
-                return False
-        space = function.__globals__
-        for name in code_names(function.__code__):
-            value = space.get(name, _ABSENT)
-            self.spaces.append((space, name, value))
-            if value is not _ABSENT and not self.value(value):
-                return False
-        return all(isinstance(value, _STABLE) for value in (*(defaults or ()), *(keywords or {}).values()))
-
-    def value(self, value: object) -> bool:
-        """Whether a value cannot change but through a name; functions and containers are followed."""
-        if type(value) is DeviceArray:
-            return True  # its dtype and shape are its own for good
-        if type(value) in (dict, list, tuple):
-            return self.container(cast("Any", value))
-        if isinstance(value, (np.ndarray, DeviceArray)):
-            array = cast("np.ndarray[Any, Any]", value)
-            self.arrays.append((array, array.dtype, array.shape))
-            return True
-        if isinstance(value, _STABLE):
-            return True
-        if isinstance(value, functools.partial):
-            partial = cast("functools.partial[Any]", value)
-            return (
-                self.value(partial.func)
-                and self.container(partial.args)
-                and self.container(cast("Any", partial.keywords))
-            )
-        if isinstance(value, types.ModuleType):
-            return is_library_module(value)
-        if isinstance(value, type):
-            return is_library_type(value)
-        if isinstance(value, types.BuiltinFunctionType):
-            return True
-        return self.other(value)
-
-    def container(self, container: dict[object, object] | list[object] | tuple[object, ...]) -> bool:
-        """Whether nothing in a container can change but by putting something else there."""
-        if id(container) in self._seen:
-            return True
-        self._seen.add(id(container))
-        mapping = isinstance(container, dict)
-        keys = tuple(container) if mapping else ()
-        items = tuple(container.values()) if mapping else tuple(container)
-        if not isinstance(container, tuple):
-            self.containers.append((container, keys, items))
-        return all(isinstance(key, (str, int)) for key in keys) and all(map(self.value, items))
-
-    def other(self, value: object) -> bool:
-        """Whether a value is a function of a library, or one that is guarded itself."""
-        inner = unwrap(value)
-        return isinstance(inner, types.FunctionType) and (is_library(inner) or self.function(inner))
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,3 +241,30 @@ class FastCall:
             return DeviceArray(Held(device, buffers[0]), self._outputs[0][1], check)
         memories = [Held(device, buffer) for buffer in buffers]
         return self._rebuild([DeviceArray(memories[number], spec, check) for number, spec in self._outputs])
+
+
+#: The kinds of calls that one function keeps short ways of.
+_KINDS = 64
+
+
+class ShortWays(dict[Hashable, FastCall]):
+    """The short ways of one function's calls by the kinds of calls, and the kinds that leave none behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._none: dict[Hashable, weakref.ref[Call]] = {}
+
+    def wanted(self, key: Hashable, compiled: Compiled) -> bool:
+        """Whether it is worth trying to make one: not where this specialisation has left none behind before."""
+        known = self._none.get(key)
+        return known is None or known() is not compiled.call
+
+    def keep(self, key: Hashable, compiled: Compiled, fast: FastCall | None) -> None:
+        """Take the short way from now on, where there is one."""
+        for kept in (self, self._none):
+            if len(kept) >= _KINDS:
+                kept.clear()
+        if fast is None:
+            self._none[key] = weakref.ref(compiled.call)
+        else:
+            self[key] = fast

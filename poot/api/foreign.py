@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 from poot.api.array import DeviceArray, Held
+from poot.api.libraries import has
 from poot.backends.device import DeviceBackend, open_device
 from poot.backends.dlpack import CUDA, CUDA_MANAGED
 from poot.backends.sharing import sharing_of
 from poot.errors import DeviceError
+
+#: Arguments that are not other libraries' arrays, most often.
+_OURS = frozenset({dict, list, tuple, np.ndarray, DeviceArray, float, int, bool, str, type(None)})
 
 
 def device_array(value: Any, what: str) -> DeviceArray | None:
@@ -30,13 +34,19 @@ def device_array(value: Any, what: str) -> DeviceArray | None:
     return DeviceArray(Held(backend, buffer), spec)
 
 
+def gpu_protocol(value: Any) -> str | None:
+    """By which of the protocols an object says where its elements lie; None for other objects."""
+    return next((name for name in ("__dlpack_device__", "__cuda_array_interface__") if has(value, name)), None)
+
+
 def gpu_of(value: Any) -> int | None:
     """The number of the GPU where an array lies; None where it lies on none."""
-    if hasattr(value, "__dlpack_device__"):
+    protocol = gpu_protocol(value)
+    if protocol is None:
+        return None
+    if protocol == "__dlpack_device__":
         kind, number = value.__dlpack_device__()
         return int(number) if int(kind) in (CUDA, CUDA_MANAGED) else None
-    if not hasattr(value, "__cuda_array_interface__"):
-        return None
     address = value.__cuda_array_interface__["data"][0]
     return _owner(address) if address else 0
 
@@ -48,7 +58,7 @@ def _owner(address: int) -> int:
 
 def all_here(args: tuple[Any, ...], what: str) -> tuple[Any, ...] | None:
     """The arguments of a call with other libraries' arrays on GPUs as arrays of poot; None where there are none."""
-    if not any(hasattr(value, "__dlpack_device__") or hasattr(value, "__cuda_array_interface__") for value in args):
+    if all(type(value) in _OURS or gpu_protocol(value) is None for value in args):
         return None
     found = [None if isinstance(value, (DeviceArray, np.ndarray)) else device_array(value, what) for value in args]
     if all(array is None for array in found):

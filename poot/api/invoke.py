@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.executable import Call
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType
-from poot.errors import OverflowArgumentError
+from poot.errors import CaptureError, OverflowArgumentError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.limits import CompileOptions
 from poot.plan.program import Program
@@ -79,6 +79,22 @@ class Compiled:
             DeviceArray(memories[number], atom.spec, check) for number, atom in zip(self.outputs, atoms, strict=True)
         ]
         return self.recorded.outputs.unflatten(arrays)
+
+
+def check_call(
+    function: str, arguments: Arguments, captures: Captures, precision: Precision, device: DeviceBackend
+) -> None:
+    """CaptureError for a spec among the arguments, UnsupportedDTypeError for arrays that the device cannot hold."""
+    for leaf in arguments.leaves:
+        if leaf.kind == "spec":
+            raise CaptureError(
+                what=f"argument {leaf.path!r} of {function}",
+                message=f"{leaf.value} is a spec, and a call needs an array",
+                where=user_location(),
+                remedy="pass an array, or ask for .graph(…) of the specs.",
+            )
+    arrays = [(leaf.path, cast("ArraySpec", leaf.key)) for leaf in arguments.leaves if leaf.kind == "array"]
+    precision.check(function, [*arrays, *captures.specs()], device.target)
 
 
 @dataclass(frozen=True, slots=True)

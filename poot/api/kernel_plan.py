@@ -14,7 +14,7 @@ from poot.backends.device import DeviceBackend, LaunchSpec, Loaded
 from poot.backends.progress import working
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.dtypes import i32, i64
-from poot.errors import ArgumentError, KernelFault, LaunchError
+from poot.errors import ArgumentError, KernelFault, LaunchError, SourceLocation
 from poot.kernel.faults import fault_error
 from poot.kernel.grid import fold_sizes, folded
 from poot.kernel.ir import BufferParam, Kernel
@@ -196,11 +196,10 @@ class Plan:
         kinds = [slot.kind for slot in self.loaded.compiled.slots if slot.kind in _NUMBERED]
         return tuple(item for item, kind in zip(self.numbers, kinds, strict=True) if kind == "scalar")
 
-    def fault(self, record: Sequence[int]) -> KernelFault:
+    def fault(self, record: Sequence[int], where: SourceLocation | None) -> KernelFault:
         """The error for a claimed fault record, at this kernel's own lines, with the launch's line as a note."""
         target = self.loaded.compiled.target
         error = fault_error(prepare(self.kernel, target), record)
-        where = user_location()
         if where is not None:
             error.add_note(f"  launched at {where}")
         return error

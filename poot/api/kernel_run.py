@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -212,7 +213,7 @@ class InPlaceRun:
             if not wires.host:
                 note_writes(arrays, wires.written)
         if fault is not None:
-            report(self.plan.fault(fault.tolist()), [arrays[number] for number in wires.written])
+            report(self.plan.fault(fault.tolist(), user_location()), [arrays[number] for number in wires.written])
         return True
 
     def _place(self, array: ArrayLike) -> int:
@@ -293,7 +294,7 @@ class BufferedRun:
             device.record([spec], views, (), ())
             return None
         record = device.allocate(_CLEAR.nbytes)
-        check = LaunchCheck(device, record, plan.fault)
+        check = LaunchCheck(device, record, partial(plan.fault, where=user_location()))
         device.write(BufferView(record), _CLEAR)
         device.record([spec], [*views, BufferView(record)], (), (), len(views))
         return check

@@ -12,6 +12,7 @@ import numpy as np
 from poot.api.array import DeviceArray
 from poot.api.constants import note_write
 from poot.api.devices import Device, choose, default
+from poot.api.eager_call import is_running
 from poot.api.kernel_arguments import as_array, bind, check, fail
 from poot.api.kernel_interpret import interpret, run_thread
 from poot.api.kernel_plan import Grid, Specialisations, grid, plan
@@ -93,7 +94,7 @@ class Kernel:
         """
         if kwargs or len(args) != self._count:
             args = bind(self.name, self.definition.parameters, args, kwargs)
-        if active() is not None:
+        if active() is not None or is_running():
             return call_traced(self._specialisations, args, self._grid(threads, groups, workgroup))
         key: list[object] = [threads, groups, workgroup]
         homes: list[DeviceBackend] = []

@@ -19,7 +19,7 @@ from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.errors import CaptureError, TraceError
 from poot.trace.array import Array
 from poot.trace.builder import Builder
-from poot.trace.dispatch import tracing
+from poot.trace.dispatch import taking, tracing
 from poot.trace.graph import Graph
 from poot.trace.limits import TraceLimits
 from poot.trace.source import user_location
@@ -123,7 +123,7 @@ class Recorder:
         values = self.arguments.rebuild(leaves)
         state = _random_state()
         try:
-            with tracing(self.builder, self._capture, self._read, self._constant):
+            with tracing(self.builder, self._capture, self._read, self._constant), taking(self._taken):
                 result = self.signature.call(self.function, values)
                 self._check_random(state)
                 outputs, updates = self._split(result)
@@ -192,6 +192,10 @@ class Recorder:
             tracer = self._frozen(spec, array)
         self._hidden[id(array)] = array, tracer
         return tracer
+
+    def _taken(self, array: Array | np.ndarray[Any, Any], dtype: DType) -> DType:
+        """The dtype of the hidden input of an array from outside."""
+        return self.convert(ArraySpec(dtype, ())).dtype
 
     def _read(self, array: Array | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The contents of a mask, for which alone the recording is good."""
@@ -267,12 +271,17 @@ class Recorder:
             return leaf.item()  # what NumPy hands out on its own counts as Python's numbers
         if isinstance(leaf, (bool, int, float, np.generic)):
             return cast("Any", leaf)
-        raise CaptureError(
-            what=f"output {path} of {self.signature.name}" if path else f"output of {self.signature.name}",
-            message=f"a {type(leaf).__name__} is no array",
-            where=user_location(),
-            remedy="return pytrees of arrays and numbers only.",
-        )
+        raise no_output(self.signature.name, path, leaf)
+
+
+def no_output(function: str, path: str, leaf: object) -> CaptureError:
+    """The error for a leaf of a function's outputs that is neither an array nor a number."""
+    return CaptureError(
+        what=f"output {path} of {function}" if path else f"output of {function}",
+        message=f"a {type(leaf).__name__} is no array",
+        where=user_location(),
+        remedy="return pytrees of arrays and numbers only.",
+    )
 
 
 def _random_state() -> tuple[object, object]:

@@ -14,22 +14,24 @@ import numpy as np
 from poot.api.arguments import Arguments, Signature
 from poot.api.array import DeviceArray
 from poot.api.cache import CallCache, MissWatch
-from poot.api.captures import Captures, capture, code_token, reachable_names
+from poot.api.captures import Captures, capture
+from poot.api.codes import code_token
 from poot.api.devices import Device, choose
 from poot.api.eager import is_eager
+from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation
-from poot.api.fast import MISS, FastCall, call_key
+from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
-from poot.api.invoke import Compiled, host_value
+from poot.api.invoke import Compiled, check_call, host_value
 from poot.api.options import Options
 from poot.api.precision import Precision
+from poot.api.reach import reachable_names
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
 from poot.api.wrapped import plain_function
 from poot.backends.device import DeviceBackend
 from poot.backends.progress import working
-from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import ArgumentError, CaptureError, FeatureError
+from poot.errors import ArgumentError, FeatureError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.program import Program
 from poot.trace.dispatch import active
@@ -46,7 +48,6 @@ R_co = TypeVar("R_co", covariant=True)
 
 _CACHE: CallCache[Compiled] = CallCache()
 _WATCH = MissWatch()
-_FAST_LIMIT = 64
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Traced(Generic[R_co]):
         self._signature = Signature(function, options.static_argnames, options.donate)
         self._owner: object = None
         self._shared = _Shared()
-        self._fast: dict[Hashable, FastCall] = {}
+        self._fast = ShortWays()
         self._latest: FastCall | None = None
         follow_reloads(Traced)
 
@@ -92,9 +93,10 @@ class Traced(Generic[R_co]):
     # --- calling ---
 
     def __call__(self, *args: Any, **kwargs: Any) -> R_co:
-        """Run on concrete arrays; inside another trace, or under `poot.eager`, the function itself runs."""
+        """Run on concrete arrays; inside another trace, or under `poot.eager`, the function's own code runs."""
         if active() is not None or is_eager():
-            return self._function(*args, **kwargs)
+            inside = active() is not None or is_running()
+            return self._function(*args, **kwargs) if inside else self._call_eagerly(args, kwargs)
         fast = self._latest
         if fast is not None and not kwargs:
             result = fast(args)
@@ -152,10 +154,25 @@ class Traced(Generic[R_co]):
         result = compiled.run(arguments, captures, device, self.options.precision)
         if self.options.donate:
             self._give_away(arguments)
-        elif key is not None:
+        elif key is not None and self._fast.wanted(key, compiled):
             fixed, function = self.options.device is not None, cast("FunctionType", self.__poot_function__)
             fast = FastCall.make(compiled, function, arguments, captures.arrays, device, fixed=fixed, trees=trees)
-            self._keep(key, fast, trees)
+            self._fast.keep(key, compiled, fast)
+            if fast is not None and not trees:
+                self._latest = fast
+        return cast("R_co", result)
+
+    def _call_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        """The function's own code on the arguments that its trace would see, with values."""
+        arguments = self._signature.sort(args, kwargs, self._owner)
+        self._learn_names(arguments)
+        captures = self._captures(arguments)
+        device = choose(self.options.device, _homes(arguments, captures))
+        check_call(self._signature.name, arguments, captures, self.options.precision, device)
+        call = EagerCall(self._signature, arguments, captures, device, self.options.precision)
+        result = call.run(self._function)
+        if self.options.donate:
+            self._give_away(arguments)
         return cast("R_co", result)
 
     def _give_away(self, arguments: Arguments) -> None:
@@ -165,14 +182,6 @@ class Traced(Generic[R_co]):
         call = self._signature.name if where is None else f"{self._signature.name} at {where.file}:{where.line}"
         for array in {id(array): array for array in given if isinstance(array, DeviceArray)}.values():
             array.donate(call)
-
-    def _keep(self, key: Hashable, fast: FastCall | None, trees: bool) -> None:
-        """Take the short way from now on, where there is one."""
-        if fast is not None:
-            if len(self._fast) >= _FAST_LIMIT:
-                self._fast.clear()
-            self._fast[key] = fast
-            self._latest = self._latest if trees else fast
 
     @property
     def __self__(self) -> object:
@@ -206,6 +215,8 @@ class Traced(Generic[R_co]):
         """The key by the names that a reader of a message knows."""
         parts: dict[str, Hashable] = {leaf.path: leaf.key for leaf in arguments.leaves}
         parts["structure of the arguments"] = arguments.spec
+        if arguments.order:
+            parts["order of the keys"] = arguments.order
         parts["passed arguments"] = arguments.names
         parts.update(captures.parts)
         return parts
@@ -216,21 +227,7 @@ class Traced(Generic[R_co]):
         _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
-        for leaf in arguments.leaves:
-            if leaf.kind == "spec":
-                raise CaptureError(
-                    what=f"argument {leaf.path!r} of {self._signature.name}",
-                    message=f"{leaf.value} is a spec, and a call needs an array",
-                    where=user_location(),
-                    remedy="pass an array, or ask for .graph(…) of the specs.",
-                )
-        arrays = [(leaf.path, cast("ArraySpec", leaf.key)) for leaf in arguments.leaves if leaf.kind == "array"]
-        arrays += [
-            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
-            for label, array in zip(captures.labels, captures.arrays, strict=True)
-            if array.dtype != object
-        ]
-        self.options.precision.check(self._signature.name, arrays, device.target)
+        check_call(self._signature.name, arguments, captures, self.options.precision, device)
         recorded = self._record(arguments, captures, Roles())
         stable = recorded.tracked(captures.arrays, device)
         with working(f"planning {self._signature.name}"):
@@ -374,7 +371,7 @@ def trace(
 
     `static_argnames` are arguments whose values are part of the graph; `donate` are arguments whose poot arrays are
     given away: their memory is free once a call has succeeded, and using them later is an EngineError that names the
-    call (other libraries' arrays stay as they are, and so does everything inside another trace or under `poot.eager`).
+    call (other libraries' arrays stay as they are, and so does everything inside another trace).
     `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
     oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays; `autotune=True` measures alternatives to the cost
     model's schedules when a function is compiled, and remembers the winners on disk.

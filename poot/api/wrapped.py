@@ -7,7 +7,7 @@ import inspect
 from types import FunctionType, MethodType
 from typing import Any, cast
 
-from poot.api.captures import unwrap
+from poot.api.libraries import unwrap
 from poot.errors import ArgumentTypeError
 
 

@@ -139,8 +139,13 @@ class Call:
         self._run = Run(self.executable, [None] * self.executable.positions.count)
         slots = self.executable.bound_slots()
         self.run_direct: DirectCall = _no_direct_call
+        #: Whether `make_direct` has made it.
+        self.is_direct = False
         self.outputs = [index for index, slot in enumerate(slots) if slot.role == "output"]
         self.sizes = [slots[index].nbytes for index in self.outputs]
+        order = {position: number for number, position in enumerate(self.outputs)}
+        #: For each output of the graph, which of the fresh buffers holds it.
+        self.output_buffers = tuple(order[self.executable.positions.bound[slot]] for slot in program.outputs)
         #: The positions of kept slots, in the order of the prologue's recipes.
         self.kept = [index for index, slot in enumerate(slots) if slot.role == "kept"]
         arguments = {(slot.role, slot.name): index for index, slot in enumerate(slots) if slot.name}
@@ -232,6 +237,7 @@ class Call:
                 positions.fault if self.executable.may_fault else -1,
             )
             self.run_direct = device.direct_call(recording, layout)
+            self.is_direct = True
         return True
 
     def fault_check(self, record: Buffer) -> FaultCheck:
@@ -250,9 +256,3 @@ class Call:
         bindings[-1] = BufferView(check.record)
         device.write(bindings[-1], _CLEAR)
         return check
-
-    @property
-    def output_buffers(self) -> tuple[int, ...]:
-        """For each output of the graph, which of the fresh buffers holds it."""
-        place = {position: number for number, position in enumerate(self.outputs)}
-        return tuple(place[self.executable.positions.bound[slot]] for slot in self.executable.program.outputs)

@@ -11,7 +11,7 @@ import numpy as np
 
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.toolchain import CompiledKernel
-from poot.errors import IndexFault, PootError, ScatterFault
+from poot.errors import IndexFault, PootError, ScatterFault, SourceLocation
 from poot.kernel.faults import INDEX_FAULT, fault_error
 from poot.kernel.ir import FAULT_WORDS
 from poot.kernel.pipeline import prepare
@@ -24,9 +24,14 @@ def may_fault(kernels: Iterable[CompiledKernel]) -> bool:
 
 
 def decode(
-    record: np.ndarray[tuple[int], np.dtype[np.int32]], program: Program, kernels: Sequence[CompiledKernel]
+    record: np.ndarray[tuple[int], np.dtype[np.int32]],
+    program: Program,
+    kernels: Sequence[CompiledKernel],
+    where: SourceLocation | None = None,
 ) -> PootError | None:
     """The error that a fault record stands for, or None where it is clear.
+
+    `where` is the line of the call, for programs that several lines share; without it a launch's own counts.
 
     A fault of a graph's equation (an index of gather or scatter) is an IndexFault, one of a kernel a KernelFault; both
     are IndexErrors and name the line.
@@ -35,7 +40,8 @@ def decode(
         return None
     launch = program.launches[int(record[1])]
     compiled = kernels[launch.kernel]
-    fault = fault_error(compiled.kernel, record).at(launch.where)
+    line = where or launch.where
+    fault = fault_error(compiled.kernel, record).at(line)
     site = compiled.sites[int(record[2])]
     noted = launch.equations and site.message.endswith(INDEX_FAULT)
     if not launch.equations or not (site.buffer or noted):
@@ -45,12 +51,12 @@ def decode(
     name = site.message.partition(":")[0]
     equation = next((each for each in found if each.primitive == name), found[0])
     if equation.primitive == "kernel_call":  # the user's own kernel, which keeps its lines in the program
-        return fault_error(prepare(program.kernels[launch.kernel], program.target), record).at(launch.where)
+        return fault_error(prepare(program.kernels[launch.kernel], program.target), record).at(line)
     if noted and equation.inputs[1].dtype.kind == "uint":
         index &= (1 << equation.inputs[1].dtype.bits) - 1
     error = ScatterFault if equation.primitive.startswith("scatter") else IndexFault
-    where = equation.where or fault.where
-    return error(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=where)
+    place = where or equation.where or fault.where
+    return error(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=place)
 
 
 class FaultCheck:
@@ -63,6 +69,8 @@ class FaultCheck:
         self.record: Buffer | None = record
         self._program = program
         self._kernels = kernels
+        #: The line of the call, where the program's own lines are another caller's.
+        self.where: SourceLocation | None = None
         self._error: PootError | None = None
         self._lock = threading.Lock()
 
@@ -72,7 +80,7 @@ class FaultCheck:
             if self.record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
                 self._device.read(BufferView(self.record), words)
-                self._error = decode(words, self._program, self._kernels)
+                self._error = decode(words, self._program, self._kernels, self.where)
                 self._device.free(self.record)
                 self.record = None
         if self._error is not None:

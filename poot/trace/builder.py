@@ -342,7 +342,7 @@ _REMEDIES: dict[type, str] = {
 def _equation_usage(
     results: int, operands: Sequence[Value | Literal | Tracer], params: Params, regions: tuple[Graph, ...]
 ) -> Usage:
-    literals = sum(item.dtype.itemsize for item in operands if isinstance(item, Literal))
+    literals = sum([item.dtype.itemsize for item in operands if isinstance(item, Literal)])
     usage = Usage(results, 1, literals, params_bytes(params) if params else 0)
     for region in regions:
         usage = usage.plus(graph_usage(region))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from poot.dtypes import DType
 from poot.errors import BuilderError, ForeignHandleError
 from poot.trace.array import Array, NumpyArray
 from poot.trace.graph import Graph, Literal, Params, ParamValue
@@ -44,6 +45,10 @@ class TraceContext:
     constant: Capture
 
 
+#: The dtype that an array from outside a traced function has in it, from the array and its own dtype.
+Taken: TypeAlias = Callable[[Array | NumpyArray, DType], DType]
+
+_TAKEN: ContextVar[Taken | None] = ContextVar("poot_taken", default=None)
 _ACTIVE: ContextVar[TraceContext | None] = ContextVar("poot_trace", default=None)
 _NOWHERE_ELSE = nullcontext()
 _eager: Eager | None = None
@@ -89,6 +94,22 @@ def tracing(
         _ACTIVE.reset(token)
 
 
+@contextmanager
+def taking(taken: Taken) -> Generator[None]:
+    """Let arrays that operations of the block meet, other than tracers, count as of the dtype that `taken` gives."""
+    token = _TAKEN.set(taken)
+    try:
+        yield
+    finally:
+        _TAKEN.reset(token)
+
+
+def taken_dtype(array: Array | NumpyArray, dtype: DType) -> DType:
+    """The dtype as of which a concrete or NumPy array of `dtype` counts here."""
+    taken = _TAKEN.get()
+    return dtype if taken is None else taken(array, dtype)
+
+
 def bind(
     primitive: str, inputs: Sequence[Operand], regions: tuple[Graph, ...] = (), /, **params: ParamValue
 ) -> tuple[Array, ...]:
@@ -125,6 +146,8 @@ def lift(operand: Operand) -> Array:
     context = _ACTIVE.get()
     if context is not None and not isinstance(operand, Literal):
         return context.capture(operand)
+    if context is None and isinstance(operand, Literal):  # a number of no trace is an input: one program for them all
+        operand = np.asarray(operand.value, operand.dtype.dtype)
     return bind1("broadcast", (operand,), shape=operand.shape, dims=tuple(range(len(operand.shape))))
 
 

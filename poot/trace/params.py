@@ -31,12 +31,14 @@ def _plain(value: Any, what: str) -> ParamValue:
 
 def params_bytes(params: Params) -> int:
     """Host bytes that parameters count for: 8 a number, dtype or None, 8 an extent, strings by their length."""
-    return sum(len(name) + _bytes(value) for name, value in params.items())
+    return sum([len(name) + _bytes(value) for name, value in params.items()])
 
 
 def _bytes(value: ParamValue) -> int:
+    if isinstance(value, int):
+        return 8
     if isinstance(value, tuple):
-        return 8 + sum(_bytes(item) for item in value)
+        return 8 + sum(map(_bytes, value))
     if isinstance(value, str):
         return len(value.encode(errors="surrogatepass"))
     if isinstance(value, ArraySpec):

@@ -46,11 +46,12 @@ class Tracer(Array):
 
     @override
     def _value(self, use: str) -> NumpyArray:
+        raise self.without_value(use)
+
+    def without_value(self, use: str) -> ConcretizationError:
+        """The error of a use that needs the value; EscapedTracerError is raised once the trace has ended."""
         self.check_alive()
-        remedy = _remedy(self.numbers, use)
-        raise ConcretizationError(
-            what=self.label, function=self.builder.name, use=use, where=user_location(), remedy=remedy
-        )
+        return _without_value(self.label, self.builder.name, use, self.numbers)
 
     def check_alive(self) -> None:
         """EscapedTracerError if the trace that made this tracer has ended."""
@@ -108,14 +109,57 @@ class WeakTracer(Array):
 
     @override
     def _value(self, use: str) -> NumpyArray:
-        remedy = _remedy(self.numbers, use)
-        raise ConcretizationError(
-            what=self.label, function=self.function, use=use, where=user_location(), remedy=remedy
-        )
+        raise self.without_value(use)
+
+    def without_value(self, use: str) -> ConcretizationError:
+        """The error of a use that needs the value."""
+        return _without_value(self.label, self.function, use, self.numbers)
 
     @override
     def __repr__(self) -> str:
         return f"WeakTracer({self.name or '_'}: {'int' if self.kind == 'int*' else 'float'})"
+
+
+class WeakNumber(WeakTracer):
+    """A WeakTracer with a value: a Python int or float passed to a traced function that runs without being traced.
+
+    `read` gives the value; `slot` gives concrete arrays.
+    """
+
+    __slots__ = ("_read",)
+
+    def __init__(
+        self,
+        kind: WeakKind,
+        slot: Callable[[DType], Array],
+        read: Callable[[], NumpyArray],
+        *,
+        name: str = "",
+        function: str = "",
+    ) -> None:
+        super().__init__(kind, slot, name=name, function=function)
+        self._read = read
+
+    @override
+    def _value(self, use: str) -> NumpyArray:
+        return self._read()
+
+    @override
+    def __repr__(self) -> str:
+        return f"WeakNumber({self})"
+
+    @override
+    def __str__(self) -> str:
+        return str(self.item())
+
+    @override
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec)
+
+
+def _without_value(what: str, function: str, use: str, numbers: tuple[str, ...]) -> ConcretizationError:
+    remedy = _remedy(numbers, use)
+    return ConcretizationError(what=what, function=function, use=use, where=user_location(), remedy=remedy)
 
 
 def _numbers(*operands: object) -> tuple[str, ...]:
@@ -141,11 +185,13 @@ def _stay_weak(operator: str) -> None:
         result = strong(self, *others)
         if result is NotImplemented or not all(isinstance(other, (WeakTracer, int, float)) for other in others):
             return result
+        kind: WeakKind = "float*" if result.dtype.is_float else "int*"
+        if not isinstance(result, Tracer):
+            return result if result.dtype is bool_ else WeakNumber(kind, result.__poot_astype__, result.__array__)
         numbers = _numbers(self, *others)
         if result.dtype is bool_:
             result.numbers = numbers
             return result
-        kind: WeakKind = "float*" if result.dtype.is_float else "int*"
         return WeakTracer(kind, result.__poot_astype__, function=self.function, numbers=numbers)
 
     weak.__name__ = weak.__qualname__ = operator
@@ -165,6 +211,8 @@ _REMEDIES = {
     "a bool": "use `ops.where(condition, a, b)` to choose by element, or `ops.cond` to run one of two branches.",
     "an int": _USE_INT,
     "an index": _USE_INT,
+    "a bound of a slice": "read a part of a fixed size with `ops.dynamic_slice(x, starts, sizes)`, or change one with "
+    "`x.at[start + ops.arange(size)].set(v)`.",
     "a float": _USE_OPS,
     "a complex number": _USE_OPS,
     "a Python number": _USE_OPS,

@@ -8,14 +8,18 @@ keep `Flat.spec` and unflatten with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import optree
 
-from poot.errors import ArgumentTypeError
+from poot.errors import ArgumentTypeError, CaptureError
+from poot.trace.array import Array
 from poot.trace.graph import Tree
+from poot.trace.source import user_location
 
 NAMESPACE = "poot"
 
@@ -43,10 +47,62 @@ def structure(flat: Flat) -> str:
 
 
 def flatten(pytree: Any, what: str = "pytree") -> Flat:
-    """Flatten; ArgumentTypeError for a dict whose keys are neither str nor int."""
-    leaves, spec = optree.tree_flatten(pytree, namespace=NAMESPACE)
-    tree = _plain(spec, what)
-    return Flat(tuple(leaves), leaf_paths(tree), tree, spec)
+    """Flatten; ArgumentTypeError for a dict whose keys are neither str nor int, CaptureError for too deep a pytree."""
+    leaves, spec = leaves_of(pytree, what)
+    try:
+        tree = _plain(spec, what)
+        return Flat(tuple(leaves), leaf_paths(tree), tree, spec)
+    except RecursionError:
+        raise _too_deep(what) from None
+
+
+def leaves_of(pytree: Any, what: str) -> tuple[list[Any], optree.PyTreeSpec]:
+    """The leaves and optree's structure; CaptureError for a pytree that is too deep or contains itself."""
+    try:
+        return optree.tree_flatten(pytree, namespace=NAMESPACE)
+    except RecursionError:
+        raise _too_deep(what) from None
+
+
+def _too_deep(what: str) -> CaptureError:
+    return CaptureError(
+        what=what,
+        message="a pytree is nested too deeply, or contains itself",
+        where=user_location(),
+        remedy="put the arrays side by side, in one list or dict.",
+    )
+
+
+#: Types of leaves that `key_order` need not ask optree about.
+_LEAVES: set[type] = {np.ndarray, float, int, bool, str, bytes, type(None)}
+
+
+def key_order(trees: Iterable[Any]) -> tuple[Hashable, ...]:
+    """The keys of the dicts in pytrees in the order of insertion, by which equal structures may differ.
+
+    optree sorts keys, and code that iterates over a dict sees the order of the caller's own.
+    """
+    keys: list[Hashable] = []
+    pending: list[Any] = []
+    for tree in trees:
+        if type(tree) not in _LEAVES:
+            pending.append(tree)
+    while pending:
+        tree = pending.pop()
+        kind = cast("type[Any]", type(tree))
+        items: Iterable[Any] = ()
+        if kind is dict or kind is defaultdict:
+            if len(tree) > 1:
+                keys += tree
+            items = tree.values()
+        elif kind is list or kind is tuple:
+            items = tree
+        elif not issubclass(kind, Array) and not optree.tree_is_leaf(tree, namespace=NAMESPACE):
+            items = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)[0]
+        for item in items:
+            if type(item) not in _LEAVES:
+                pending.append(item)
+    return tuple(keys)
 
 
 def _plain(spec: optree.PyTreeSpec, what: str) -> Tree:

@@ -56,6 +56,8 @@ def arithmetic(a: In[i32], x: In[f32], out: InOut[i32], res: InOut[f32]):
     out[i] = p + q * SCALE - (p - 7) // 3 + (q % 5) - -p
     u = x[i]
     res[i] = +u * 2 - u / 4 + u**2 - u // 0.5
+    out[i] += i32(u8(250 if p > 3 else -(3 if p < 0 else 2))) + (7 if p % 2 == 0 else -9) * 3
+    res[i] += u * (1 if p > 0 else 0.5) + (0.25 if i % 3 == 1 else 2) * (4 if p < 2 else 1)
 
 
 @case

@@ -344,7 +344,8 @@ def test_traced_keys_that_make_shapes() -> None:
     n, mask = x.builder.input("n", i32[()]), x.builder.input("mask", bool_[4])
     assert message(lambda: x[:n], ConcretizationError) == (
         "`n`, i32[], has no value while f is being traced, so it cannot be used as a bound of a slice\n"
-        "  Remedy: extents are static; `ops.dynamic_slice(x, starts, sizes)` reads a part of a fixed size."
+        "  Remedy: read a part of a fixed size with `ops.dynamic_slice(x, starts, sizes)`, or change one with "
+        "`x.at[start + ops.arange(size)].set(v)`."
     )
     assert message(lambda: x[mask], ConcretizationError) == (
         "`mask`, bool[4], has no value while f is being traced, so it cannot be used as a bool index, whose result has "

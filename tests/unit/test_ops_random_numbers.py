@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import poot
 from poot.dtypes import bf16, f16, f32, f64, i8, i32, i64, u8, u32, u64
-from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
 from poot.trace import ops
 from poot.trace.dispatch import tracing
 from tests.unit.ops_support import run, tracer
@@ -147,3 +148,70 @@ def test_what_does_not_fit() -> None:
         random.uniform(key, (2,), i32)
     with pytest.raises(OverflowError, match="256 does not fit u8"):
         random.randint(key, (2,), 0, 257, u8)
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16, f32, f64])
+@pytest.mark.parametrize(("low", "high"), [(100, 101), (1, 2), (-1, 0), (3, 3), (-60000, 60000), (2, -2)])
+def test_uniform_stays_below_high(dtype: Any, low: float, high: float) -> None:
+    x = draw(lambda k: random.uniform(k, (100_000,), dtype, low, high))
+    assert x.dtype == dtype.dtype
+    x = x.astype(np.float64)
+    first, last = (float(np.array(end, dtype.dtype)) for end in (low, high))
+    assert np.isfinite(x).all()
+    assert ((x >= first) & (x < last)).all() if low < high else ((x <= first) & (x >= last)).all()
+
+
+def test_uniform_over_the_whole_range() -> None:
+    x = draw(lambda k: random.uniform(k, (1000,), low=-3e38, high=3e38))
+    assert np.isfinite(x).all()
+    assert x.min() < -2.8e38
+    assert x.max() > 2.8e38
+
+
+@pytest.mark.parametrize("dtype", [f16, bf16, f32, f64])
+def test_other_distributions_are_finite(dtype: Any) -> None:
+    for function in (random.normal, random.exponential, random.gumbel):
+        x = draw(lambda k, function=function: function(k, (50_000,), dtype))
+        assert np.isfinite(x.astype(np.float64)).all()
+
+
+KEY_ARRAY = poot.asarray(KEY)
+
+
+@pytest.mark.parametrize("bound", [np.int64, np.int32, np.uint64, np.uint8])
+@pytest.mark.parametrize("dtype", [i8, u8, i32, u32, i64, u64])
+def test_randint_of_arrays_is_that_of_numbers(bound: Any, dtype: Any) -> None:
+    low, high = (bound(end) for end in (max(int(dtype.min), int(np.iinfo(bound).min)), 100))
+    expected = random.randint(KEY_ARRAY, (50,), int(low), int(high), dtype)
+    known = random.randint(KEY_ARRAY, (50,), np.array(low), np.array(high), dtype)
+    traced = run(lambda k, a, b: random.randint(k, (50,), a, b, dtype), KEY, np.array(low), np.array(high))
+    assert expected.tolist() == known.tolist() == traced.tolist()
+
+
+@pytest.mark.parametrize("dtype", [i8, u8, i32, u32])
+def test_randint_of_arrays_over_the_whole_dtype(dtype: Any) -> None:
+    low, high = np.array(int(dtype.min)), np.array(int(dtype.max) + 1)
+    expected = random.randint(KEY_ARRAY, (50,), int(low), int(high), dtype).tolist()
+    assert random.randint(KEY_ARRAY, (50,), low, high, dtype).tolist() == expected
+    traced = poot.trace(lambda k, a, b: random.randint(k, (50,), a, b, dtype))
+    assert traced(KEY, low, high).tolist() == expected
+    assert traced(KEY, np.array(low - 5), np.array(high + 5)).tolist() == expected  # moved into the range
+    assert set(traced(KEY, np.array(5), np.array(3)).tolist()) == {5}
+    assert set(traced(KEY, np.array(5), low).tolist()) == {5}
+
+
+def test_randint_checks_arrays() -> None:
+    with pytest.raises(ArgumentError, match="randint: high: 3 is not valid, expected more than 5"):
+        random.randint(KEY_ARRAY, (4,), np.array(5), np.array(3))
+    with pytest.raises(ArgumentError, match="expected more than 2"):
+        random.randint(KEY_ARRAY, (2,), poot.asarray([0, 2]), 2)
+    with pytest.raises(OverflowArgumentError, match="299 does not fit u8"):
+        random.randint(KEY_ARRAY, (4,), 0, np.array(300), u8)
+    with pytest.raises(DTypeError, match="randint: low: dtype f64, expected integers"):
+        random.randint(KEY_ARRAY, (4,), np.array(1.5), 3)
+
+
+def test_bernoulli_refuses_what_is_no_probability() -> None:
+    for p in (1.5, -0.1, float("nan")):
+        with pytest.raises(ArgumentError, match="bernoulli: p"):
+            random.bernoulli(KEY_ARRAY, p)

@@ -17,6 +17,7 @@ from poot.errors import ArgumentError, ArgumentTypeError, KernelError, KernelNam
 from poot.kernel.language import Const, In, In2, InOut, Out, Out4, local_index, thread_index
 from poot.kernel.parse import Layout, Request, define, specialise
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter, ScalarParameter
+from poot.kernel.parse.source import function_source
 from poot.kernel.text import dump
 from tests.errors.kernel_source import PRELUDE, message, module
 from tests.unit import kernel_helpers
@@ -144,7 +145,8 @@ def test_text_without_a_source() -> None:
         exec(PRELUDE + "@kernel\ndef k():\n    pass\n", space)
     assert str(caught.value) == (
         "Python has no source for k (<string>)\n"
-        "  Remedy: define the function in a file or a notebook cell; for text that you `exec`, register it first: "
+        "  Remedy: define the function in a file, in IPython or a notebook cell without a cell magic, or in the REPL "
+        "of Python 3.13; for text that you `exec`, register it first: "
         "`linecache.cache[name] = (len(text), None, text.splitlines(True), name)`, then `compile(text, name, 'exec')`."
     )
 
@@ -156,6 +158,30 @@ def test_a_file_that_has_changed() -> None:
     exec(compile(text, "<changed>", "exec"), space)
     with pytest.raises(KernelSourceError, match="<changed>:11 is not the text of k"):
         kernel(space["k"])
+
+
+@pytest.mark.parametrize("body", ["v * 4", "v + 2", "w * 2", "float(v) * 2", "v * 2.0", "-v * 2", "(v * 2)"])
+def test_a_body_that_has_changed(body: str) -> None:
+    """The text of a helper is what runs, or is refused: only what Python compiles to the same is the same."""
+    space: dict[str, Any] = {"w": 5}
+    text = "def h(v):\n    return v * 2\n"
+    exec(compile(text, "<body>", "exec"), space)
+    linecache.cache["<body>"] = (1, None, text.replace("v * 2", body).splitlines(True), "<body>")
+    if body == "(v * 2)":
+        assert function_source(space["h"]).lines[1] == "    return (v * 2)\n"
+        return
+    with pytest.raises(KernelSourceError, match="<body>:1 is not the text of h"):
+        function_source(space["h"])
+
+
+def test_code_that_a_tool_has_added_to_is_the_same() -> None:
+    """pytest rewrites the asserts of this very function, and others wrap what a name is given."""
+
+    def checked(v: int) -> int:
+        assert v * 3 > 1, "small"
+        return v * 3
+
+    assert function_source(checked).name == "checked"
 
 
 def test_a_cell_run_again_uses_its_new_body() -> None:

@@ -21,14 +21,14 @@ ROOT = Path(__file__).resolve().parents[2]
 MANY = """
 import gc, os, sys, warnings
 import numpy as np, poot
-from poot.api import cache, captures, eager, traced
+from poot.api import cache, codes, eager, traced
 from poot.trace import source
 from poot.backends import toolchain
 
 warnings.simplefilter("ignore")  # one line traces all of them, and is warned of once
 first, last, scale = map(int, sys.argv[1:])
 if scale > 1:  # the same growth with smaller caches, sooner
-    traced._CACHE.limit, captures._KEPT, source._LIMIT = 512 // scale, captures._KEPT // scale, source._LIMIT // scale
+    traced._CACHE.limit, codes._KEPT, source._LIMIT = 512 // scale, codes._KEPT // scale, source._LIMIT // scale
     toolchain._KEPT //= scale
 
 def resident():

@@ -34,6 +34,7 @@ from poot.backends.device import (
     Recording,
     launch_arguments,
 )
+from poot.backends.host import data_address
 from poot.backends.toolchain import CompiledKernel
 from poot.dtypes import DType
 from poot.errors import DeviceUnavailableError
@@ -140,7 +141,7 @@ class CpuDevice:
         return view.buffer.view(np.uint8, nbytes, view.offset)
 
     def import_host(self, array: HostArray) -> HostMemory:
-        return HostMemory(array, array.ctypes.data, array.nbytes)
+        return HostMemory(array, data_address(array), array.nbytes)
 
     def synchronize(self) -> None:
         """Launches have run when `replay` returns."""

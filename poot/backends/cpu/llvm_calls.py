@@ -32,25 +32,24 @@ class Gate:
 
     def __init__(self) -> None:
         self._turn = threading.Condition(threading.RLock())
-        self._inside: dict[int, int] = {}
+        #: The thread of each visit: a Ctrl-C between any two lines leaves none behind.
+        self._inside: dict[object, int] = {}
         self._closer = 0
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
         """Inside, for the time of the context."""
-        me = threading.get_ident()
-        with self._turn:
-            while self._closer not in (0, me) and me not in self._inside:
-                self._turn.wait()
-            self._inside[me] = self._inside.get(me, 0) + 1
+        me, visit = threading.get_ident(), object()
         try:
+            with self._turn:
+                while self._closer not in (0, me) and me not in self._inside.values():
+                    self._turn.wait()
+                self._inside[visit] = me
             yield
         finally:
             with self._turn:
-                self._inside[me] -= 1
-                if not self._inside[me]:
-                    del self._inside[me]
-                    self._turn.notify_all()
+                self._inside.pop(visit, None)
+                self._turn.notify_all()
 
     def close(self) -> None:
         """Wait until no other thread is inside, and let none in."""
@@ -59,7 +58,7 @@ class Gate:
         while self._closer not in (0, me):
             self._turn.wait()
         self._closer = me
-        while any(thread != me for thread in self._inside):
+        while any(thread != me for thread in self._inside.values()):
             self._turn.wait()
 
     def open(self) -> None:

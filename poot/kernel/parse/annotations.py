@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
@@ -77,7 +77,7 @@ class _Reader:
 
     def read(self) -> Parameters:
         function = self.source.function
-        signature = inspect.signature(function)
+        signature = own_signature(function)
         for name, parameter in signature.parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
@@ -90,10 +90,7 @@ class _Reader:
         return Parameters(items, defaults, tuple(self.variables))
 
     def where(self, name: str) -> SourceLocation:
-        arguments = self.source.tree.args
-        every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-        node = next(argument for argument in every if argument is not None and argument.arg == name)
-        return self.source.where(node)
+        return self.source.where(next(argument for argument in self.source.arguments if argument.arg == name))
 
     def fail(self, name: str, message: str, remedy: str = _EXPECTED) -> NoReturn:
         raise KernelTypeError(kernel=self.kernel, message=message, where=self.where(name), remedy=remedy)
@@ -145,6 +142,17 @@ class _Reader:
                 where=self.where(name),
                 remedy=suggestion(str(error.name), known) or "define or import it before the kernel.",
             ) from None
+
+
+def own_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The parameters that the body of a function has, whatever function a decorator says that it wraps."""
+    if not isinstance(function, types.FunctionType):
+        return inspect.signature(function, follow_wrapped=False)
+    bare = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    bare.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(bare, follow_wrapped=False)
 
 
 def closure(function: types.FunctionType) -> dict[str, object]:

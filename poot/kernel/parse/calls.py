@@ -12,7 +12,7 @@ from poot.dtypes import DType, bool_, f32
 from poot.kernel import language, ops
 from poot.kernel.ir import Expr
 from poot.kernel.parse.intrinsics import ATOMICS, COLLECTIVES, NUMBERS, SPACES, Intrinsics
-from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, converted, describe
+from poot.kernel.parse.values import NONE, Array, Chosen, Static, Tuple, Typed, Value, converted, describe
 
 #: Functions of `math` and of the language, and the rows of the table that they are.
 _ROWS: dict[object, str] = {
@@ -120,7 +120,10 @@ class Calls(Intrinsics):
     def cast(self, dtype: DType, node: ast.Call) -> Value:
         """`f32(x)`."""
         (arg,) = self.plain_arguments(node, 1, 1)
-        value = self.value(arg)
+        return self.cast_value(self.value(arg), dtype, arg)
+
+    def cast_value(self, value: Value, dtype: DType, arg: ast.AST) -> Value:
+        """A value cast to a dtype."""
         if isinstance(value, Static) and isinstance(value.value, str) and dtype.is_float:
             value = Static(self.spelled(value.value, arg))
         if isinstance(value, Static) and value.weak:
@@ -128,6 +131,8 @@ class Calls(Intrinsics):
             if isinstance(number, int) and not isinstance(number, bool) and not -(1 << 63) <= number < 1 << 64:
                 self.mismatch(arg, f"{number} fits no integer dtype", "use a number of 64 bits.")
             return Typed(self.k.const(converted(number, dtype), dtype))
+        if isinstance(value, Chosen):
+            return self.of_choices(lambda a, _: self.cast_value(a, dtype, arg), value, Static(0), (arg, arg))
         return Typed(self.k.cast(self.number(value, arg), dtype))
 
     def spelled(self, text: str, node: ast.AST) -> float:

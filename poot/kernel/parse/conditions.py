@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from poot.dtypes import bool_
-from poot.kernel.ir import Assign, Const, Expr, If, Stmt
+from poot.kernel.ir import Assign, Const, Expr, If, Let, Stmt, Var
 from poot.kernel.parse.expressions import Expressions
-from poot.kernel.parse.scope import zero
-from poot.kernel.parse.values import Array, Static, Tuple, Typed, Value, is_atom, loads
+from poot.kernel.parse.values import Array, Static, Tuple, Typed, Value, is_atom, is_weak, loads, weak_numbers, zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +100,31 @@ class Conditions(Expressions):
             left, right = self.sequence([self.later(nodes[0]), self.later(nodes[1])])
             return self.compared(node.ops[0], left, right, node, (nodes[0], nodes[1]))
         last: list[Value] = [self.value(nodes[0])]
+        around = self.k.here
 
         def link(number: int) -> Expr | bool:
             left, right = self.sequence([lambda: last[0], self.later(nodes[number + 1])])
             if isinstance(right, Typed) and number + 2 < len(nodes):
-                right = Typed(self.bind(right.expr))
+                right = Typed(self._shared(right.expr, around))
             last[0] = right
             found = self.compared(node.ops[number], left, right, node, (nodes[number], nodes[number + 1]))
             return self.boolean(found, node, "a comparison")
 
         return self.chain(True, [lambda n=n: link(n) for n in range(len(node.ops))])
+
+    def _shared(self, expr: Expr, around: list[Stmt]) -> Expr:
+        """An operand of two links of a chain, each of which may be in a block of its own, inside the one `around`."""
+        k = self.k
+        if k.here is around or (is_atom(expr) and not self.unstable(expr)):
+            return self.bind(expr)
+        var = Var(k.fresh("t"), expr.dtype, k.where)
+        if not k.here and not loads(expr):
+            around.append(Let(var.name, expr, k.where))
+            return var
+        around.append(Let(var.name, zero(expr.dtype), k.where))
+        self.mutable.add(var.name)
+        k.emit(Assign(var.name, expr, k.where))
+        return var
 
     def conditional(self, node: ast.IfExp) -> Value:
         """`a if condition else b`."""
@@ -125,6 +139,11 @@ class Conditions(Expressions):
 
     def either(self, condition: Expr, then: Way, orelse: Way, node: ast.AST) -> Value:
         """The value of one of two ways."""
+        if is_weak(then.value) and is_weak(orelse.value) and not then.made and not orelse.made:
+            numbers = weak_numbers(then.value) + weak_numbers(orelse.value)
+            if not any(isinstance(number, bool) for number in numbers):
+                condition = self.bind(condition, "holds") if self.unstable(condition) else condition
+                return self.chosen(condition, then.value, orelse.value, (then.node, orelse.node))
         pairs: list[tuple[Expr, Expr]] = []
         rebuild = self._pairs(then.value, orelse.value, (then.node, orelse.node), node, pairs)
         if not then.made and not orelse.made and not any(loads(x) or loads(y) for x, y in pairs):

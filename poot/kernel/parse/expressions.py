@@ -16,7 +16,7 @@ from poot.kernel import expand as expand  # the table is complete with its expan
 from poot.kernel import ops
 from poot.kernel.ir import Expr
 from poot.kernel.parse.scope import Scope
-from poot.kernel.parse.values import Static, Tuple, Typed, Value
+from poot.kernel.parse.values import Chosen, Static, Tuple, Typed, Value, is_weak
 
 _Compute = Callable[[Any, Any], Any]
 _BINARY: dict[type[ast.operator], tuple[str, str, _Compute]] = {
@@ -85,16 +85,38 @@ class Expressions(Scope, ABC):
         name, sign, compute = _BINARY[type(op)]
         if isinstance(left, Static) and isinstance(right, Static) and left.weak and right.weak:
             return Static(self.computed(sign, compute, left.value, right.value, node))
+        if is_weak(left) and is_weak(right):
+            return self.of_choices(lambda a, b: self.binary(op, a, b, node, nodes), left, right, nodes)
         if isinstance(left, Tuple) and isinstance(right, Tuple) and sign == "+":
             return Tuple(left.items + right.items)
-        if sign == "**" and isinstance(left, Typed) and isinstance(right, Static) and right.value in (2, 3):
+        if sign == "**" and isinstance(left, Typed) and isinstance(right, Static) and _is_two(right.value, left.dtype):
             base = self.bind(left.expr)
-            square = self.operate("mul", sign, (base, base), node)
-            return square if right.value == 2 else self.operate("mul", sign, (square.expr, base), node)
+            return self.operate("mul", sign, (base, base), node)
         a, b = self.pair(left, right, node, nodes)
         if sign == "/" and not a.dtype.is_float:
             self._no_division(node, nodes, a.dtype)
         return self.operate(name, sign, (a, b), node)
+
+    def chosen(
+        self, condition: Expr, first: Static | Chosen, second: Static | Chosen, nodes: tuple[ast.AST, ast.AST]
+    ) -> Chosen:
+        """One of two weak numbers, with the dtype that they have alone."""
+        numbers = self.pair(first, second, nodes[0], nodes)
+        return Chosen(self.k.op("select", condition, *numbers), condition, first, second)
+
+    def of_choices(
+        self, compute: Callable[[Value, Value], Value], left: Value, right: Value, nodes: tuple[ast.AST, ast.AST]
+    ) -> Value:
+        """What becomes of two weak values, one of them chosen: a choice of what becomes of its numbers."""
+        choice = left if isinstance(left, Chosen) else right
+        assert isinstance(choice, Chosen)
+        ways = [
+            compute(part, right) if choice is left else compute(left, part) for part in (choice.first, choice.second)
+        ]
+        if is_weak(ways[0]) and is_weak(ways[1]):
+            return self.chosen(choice.condition, ways[0], ways[1], nodes)
+        a, b = self.pair(ways[0], ways[1], nodes[0], nodes)
+        return Typed(self.k.op("select", choice.condition, a, b))
 
     def computed(self, sign: str, compute: Callable[[Any, Any], Any], left: Any, right: Any, node: ast.AST) -> Any:
         """Two constants, computed as Python computes them."""
@@ -124,7 +146,13 @@ class Expressions(Scope, ABC):
         if isinstance(node.op, ast.Not):
             truth = self.test(node, "`not`")
             return Static(truth) if isinstance(truth, bool) else Typed(truth)
-        value = self.value(node.operand)
+        return self.signed(node, self.value(node.operand))
+
+    def signed(self, node: ast.UnaryOp, value: Value) -> Value:
+        """`-value`, `+value` or `~value`."""
+        if isinstance(value, Chosen):
+            nodes = (node.operand, node.operand)
+            return self.of_choices(lambda a, _: self.signed(node, a), value, Static(0), nodes)
         if isinstance(value, Static) and value.weak:
             if isinstance(node.op, ast.Invert):
                 if isinstance(value.value, float):
@@ -155,6 +183,11 @@ class Expressions(Scope, ABC):
             )
         x, y = self.pair(left, right, node, nodes)
         return self.operate(name, "comparison", (x, y), node)
+
+
+def _is_two(exponent: object, base: DType) -> bool:
+    """Whether a power is a square: one product, rounded once, as no higher power is."""
+    return (type(exponent) is int or (type(exponent) is float and base.is_float)) and exponent == 2
 
 
 def constant_of(value: Value) -> tuple[Any] | None:

@@ -7,7 +7,6 @@ of `if … : return …`.  The value of the call is then chosen as a conditional
 from __future__ import annotations
 
 import ast
-import inspect
 import types
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -15,13 +14,13 @@ from typing import cast
 
 from poot.dtypes import DType
 from poot.errors import KernelSyntaxError, PootError
-from poot.kernel.parse.annotations import closure
+from poot.kernel.parse.annotations import closure, own_signature
 from poot.kernel.parse.bindings import bindings, structured
 from poot.kernel.parse.calls import Calls
-from poot.kernel.parse.scope import Frame, Local, plain
+from poot.kernel.parse.scope import Frame, Local
 from poot.kernel.parse.source import FunctionSource, function_source
 from poot.kernel.parse.syntax import check_syntax
-from poot.kernel.parse.values import NONE, Static, Typed, Value
+from poot.kernel.parse.values import NONE, Static, Typed, Value, plain
 
 _DEPTH = 64
 
@@ -53,7 +52,7 @@ class Helpers(Calls):
 
     def _arguments(self, function: types.FunctionType, node: ast.Call) -> dict[str, tuple[Value, ast.AST]]:
         """The values of a call by parameter name, in the order in which they are written."""
-        signature = inspect.signature(function)
+        signature = own_signature(function)
         for parameter in signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 self.refuse(node, f"`{function.__name__}` takes `*{parameter.name}`", "name every parameter.")
@@ -68,9 +67,8 @@ class Helpers(Calls):
         return found
 
     def _inlined(self, source: FunctionSource, arguments: dict[str, tuple[Value, ast.AST]]) -> Value:
-        function = source.function
         check_syntax(source, self.name)
-        dtypes = {name: _dtype(function, name) for name in arguments}
+        dtypes = {name: _dtype(source, name) for name in arguments}
         values = {name: self._argument(value, node, dtypes[name]) for name, (value, node) in arguments.items()}
         body = structured(source.tree.body)
         if isinstance(body, ast.Return):
@@ -108,9 +106,16 @@ class Helpers(Calls):
         return Typed(self.bind(value.expr)) if isinstance(value, Typed) else self.kept(value)
 
 
-def _dtype(function: types.FunctionType, name: str) -> DType | None:
-    """The dtype that a parameter of a helper is annotated with; other annotations ask for nothing."""
+def _dtype(source: FunctionSource, name: str) -> DType | None:
+    """The dtype that a parameter of a helper is annotated with; other annotations ask for nothing.
+
+    A decorated function has the annotations of what it wraps; what counts is what is written at the parameter itself.
+    """
+    function = source.function
     annotation = function.__annotations__.get(name)
+    if hasattr(function, "__wrapped__"):
+        written = next(argument.annotation for argument in source.arguments if argument.arg == name)
+        annotation = None if written is None else ast.unparse(written)
     if isinstance(annotation, str):
         space = {**function.__globals__, **closure(function)}
         annotation = space.get(annotation)

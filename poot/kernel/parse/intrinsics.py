@@ -11,9 +11,9 @@ from poot.dtypes import DType, as_dtype, bool_
 from poot.errors import PootError
 from poot.kernel import language
 from poot.kernel.ir import Atomic, AtomicOp, CollectiveOp, Index, IndexKind, Space
+from poot.kernel.parse.annotations import own_signature
 from poot.kernel.parse.elements import Elements
-from poot.kernel.parse.scope import plain
-from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, describe
+from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, describe, plain
 
 NUMBERS: dict[object, IndexKind] = {
     language.thread_index: "thread",
@@ -40,7 +40,7 @@ class Intrinsics(Elements):
     def arguments(self, function: Callable[..., Any], node: ast.Call) -> Mapping[str, ast.expr]:
         """The nodes of a call by the parameter names of a function."""
         try:
-            signature = inspect.signature(function)
+            signature = own_signature(function)
             keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
             return cast("Mapping[str, ast.expr]", signature.bind(*node.args, **keywords).arguments)
         except TypeError as error:
@@ -176,6 +176,6 @@ class Intrinsics(Elements):
 
 def _untyped(function: Callable[..., Any]) -> str:
     """A function's parameters with their defaults, and without their types."""
-    signature = inspect.signature(function)
+    signature = own_signature(function)
     shown = [item.replace(annotation=inspect.Parameter.empty) for item in signature.parameters.values()]
     return str(inspect.Signature(shown))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
-import functools
 import types
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ import numpy as np
 from poot.dtypes import DType, f32, i32, i64
 from poot.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, SourceLocation
 from poot.kernel.build import KernelBuilder
-from poot.kernel.ir import Alloc, Assign, Collective, Const, Expr, Let, Stmt, Var
+from poot.kernel.ir import Alloc, Assign, Collective, Expr, Let, Stmt, Var
 from poot.kernel.language import WORDS
 from poot.kernel.parse import remedies
 from poot.kernel.parse.annotations import closure
@@ -31,6 +30,7 @@ from poot.kernel.parse.guards import MISSING, Guards
 from poot.kernel.parse.source import FunctionSource
 from poot.kernel.parse.values import (
     Array,
+    Chosen,
     Static,
     Tuple,
     Typed,
@@ -39,11 +39,15 @@ from poot.kernel.parse.values import (
     describe,
     fits,
     is_atom,
+    is_strong,
     loads,
     meeting,
+    plain,
     static_value,
     walk_expr,
     weak_dtype,
+    weak_numbers,
+    zero,
 )
 
 #: Python's own functions that kernels have; the others have hints in calls.py.
@@ -223,6 +227,9 @@ class Scope:
     def number(self, value: Value, node: ast.AST, dtype: DType | None = None) -> Expr:
         """A value as an expression: of `dtype`, if one is given, else of its own."""
         match value:
+            case Chosen() if dtype not in (None, value.dtype):
+                parts = (self.number(part, node, dtype) for part in (value.first, value.second))
+                return self.k.op("select", value.condition, *parts)
             case Typed():
                 return value.expr if dtype is None else self.same(value.expr, dtype, node)
             case Static() if value.weak:
@@ -263,22 +270,22 @@ class Scope:
 
     def pair(self, left: Value, right: Value, node: ast.AST, nodes: tuple[ast.AST, ast.AST]) -> tuple[Expr, Expr]:
         """Two operands brought to one dtype: weak numbers take the other's; two different dtypes are refused."""
-        if isinstance(left, Typed) and isinstance(right, Typed):
+        if is_strong(left) and is_strong(right):
             a, b = left.expr, right.expr
             if a.dtype is b.dtype:
                 return a, b
             if self.index is i64 and {a.dtype, b.dtype} == {i32, i64}:
                 return self.k.cast(a, i64), self.k.cast(b, i64)
             self._mixed(a.dtype, b.dtype, node, nodes)
-        if isinstance(left, Typed):
+        if is_strong(left):
             return left.expr, self._meet(right, left, nodes[1], nodes[0])
-        if isinstance(right, Typed):
+        if is_strong(right):
             return self._meet(left, right, nodes[0], nodes[1]), right.expr
         return self._weak(left, right, nodes)
 
     def _weak(self, left: Value, right: Value, nodes: tuple[ast.AST, ast.AST]) -> tuple[Expr, Expr]:
         """Two weak numbers: ints among floats become floats."""
-        both = [v.value for v in (left, right) if isinstance(v, Static) and v.weak]
+        both = weak_numbers(left) + weak_numbers(right)
         dtype = f32 if any(isinstance(v, float) for v in both) and not any(isinstance(v, bool) for v in both) else None
         return self.number(left, nodes[0], dtype), self.number(right, nodes[1], dtype)
 
@@ -385,14 +392,3 @@ class Scope:
 def _harmless(stmt: Stmt) -> bool:
     """Whether what was evaluated before the statement is the same after it."""
     return isinstance(stmt, Alloc) or (isinstance(stmt, Let) and not isinstance(stmt.value, Collective))
-
-
-def zero(dtype: DType) -> Const:
-    """The zero of a dtype."""
-    return Const(False if dtype.kind == "bool" else 0.0 if dtype.is_float else 0, dtype)
-
-
-@functools.cache
-def plain(name: str) -> str:
-    """A name in ASCII, as every target takes it."""
-    return name if name.isascii() else "".join(c if c.isascii() else f"u{ord(c):x}" for c in name)

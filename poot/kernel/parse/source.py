@@ -5,10 +5,13 @@ work alike.  The whole file is parsed once; a function is found in it by its fir
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
+import dis
 import linecache
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import TypeAlias, cast
@@ -17,13 +20,31 @@ from poot.errors import KernelSourceError, SourceLocation
 
 _Def: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 _KEPT = 64
-#: Parsed files, by name, with the lines that they were parsed from.
-_trees: OrderedDict[str, tuple[list[str], dict[int, list[_Def]]]] = OrderedDict()
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A parsed file: its lines, and by first line the functions in it and what Python compiles them to."""
+
+    lines: list[str]
+    functions: dict[int, list[_Def]]
+    codes: dict[int, list[CodeType]]
+
+
+#: Parsed files, by name.
+_files: OrderedDict[str, _File] = OrderedDict()
 
 _REMEDY = (
-    "define the function in a file or a notebook cell; for text that you `exec`, register it first: "
+    "define the function in a file, in IPython or a notebook cell without a cell magic, or in the REPL of "
+    "Python 3.13; for text that you `exec`, register it first: "
     "`linecache.cache[name] = (len(text), None, text.splitlines(True), name)`, then `compile(text, name, 'exec')`."
 )
+
+
+#: Instructions that rewriting keeps.
+_TELLING = ("BINARY_OP", "COMPARE_OP", "UNARY_", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")
+#: Flags of code for what `from __future__` brings.
+_FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +63,13 @@ class FunctionSource:
     @property
     def name(self) -> str:
         return self.function.__name__
+
+    @property
+    def arguments(self) -> list[ast.arg]:
+        """The parameters as written, those with stars among them."""
+        written = self.tree.args
+        every = [*written.posonlyargs, *written.args, *written.kwonlyargs, written.vararg, written.kwarg]
+        return [argument for argument in every if argument is not None]
 
     def where(self, node: ast.AST) -> SourceLocation:
         """The place of a node; an expression that goes on over further lines is marked to the end of its first."""
@@ -72,8 +100,11 @@ def function_source(function: FunctionType, role: str = "kernel") -> FunctionSou
         raise KernelSourceError(
             message=f"a lambda cannot be a {role}", where=place, remedy="write a function with `def`."
         )
-    lines, functions = _parsed(function)
-    found = [tree for tree in functions.get(code.co_firstlineno, ()) if _matches(tree, code)]
+    file = _parsed(function)
+    first = code.co_firstlineno
+    compiled = [other for other in file.codes.get(first, ()) if other.co_name == code.co_name]
+    same = not compiled or any(_stands_in(other, code) for other in compiled)
+    found = [tree for tree in file.functions.get(first, ()) if same and _matches(tree, code)]
     if not found:
         raise KernelSourceError(
             message=f"{code.co_filename}:{code.co_firstlineno} is not the text of {function.__qualname__}",
@@ -83,18 +114,18 @@ def function_source(function: FunctionType, role: str = "kernel") -> FunctionSou
     if isinstance(tree, ast.AsyncFunctionDef):
         place = SourceLocation(code.co_filename, tree.lineno)
         raise KernelSourceError(message=f"an `async def` cannot be a {role}", where=place, remedy="leave out `async`.")
-    return FunctionSource(function, tree, code.co_filename, lines)
+    return FunctionSource(function, tree, code.co_filename, file.lines)
 
 
-def _parsed(function: FunctionType) -> tuple[list[str], dict[int, list[_Def]]]:
+def _parsed(function: FunctionType) -> _File:
     file = function.__code__.co_filename
     linecache.checkcache(file)
     lines = linecache.getlines(file, function.__globals__)
     if not lines:
         raise KernelSourceError(message=f"Python has no source for {function.__qualname__} ({file})", remedy=_REMEDY)
-    known = _trees.get(file)
-    if known is not None and (known[0] is lines or known[0] == lines):
-        _trees.move_to_end(file)
+    known = _files.get(file)
+    if known is not None and (known.lines is lines or known.lines == lines):
+        _files.move_to_end(file)
         return known
     try:
         tree = ast.parse("".join(lines), file)
@@ -109,10 +140,47 @@ def _parsed(function: FunctionType) -> tuple[list[str], dict[int, list[_Def]]]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min((decorator.lineno for decorator in node.decorator_list), default=node.lineno)
             functions.setdefault(min(first, node.lineno), []).append(node)
-    _trees[file] = lines, functions
-    while len(_trees) > _KEPT:
-        _trees.popitem(last=False)
-    return _trees[file]
+    _files[file] = _File(lines, functions, _compiled(tree, function.__code__))
+    while len(_files) > _KEPT:
+        _files.popitem(last=False)
+    return _files[file]
+
+
+def _compiled(tree: ast.Module, like: CodeType) -> dict[int, list[CodeType]]:
+    """What Python makes of the functions of a file, by first line; nothing where it is no program by itself."""
+    features = (like.co_flags & _FEATURES) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        whole: CodeType = compile(tree, like.co_filename, "exec", features, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[int, list[CodeType]] = {}
+    for code in _codes(whole):
+        found.setdefault(code.co_firstlineno, []).append(code)
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _stands_in(written: CodeType, running: CodeType) -> bool:
+    """Whether what the text says is what runs; tools that rewrite code (pytest its asserts) only add to it."""
+    wanted, found = _operations(written), _operations(running)
+    if written.co_code == running.co_code:
+        return wanted == found
+    return wanted < found
+
+
+def _operations(code: CodeType) -> Counter[tuple[str, str]]:
+    """Constants, names and operators of a function, counted."""
+    return Counter(
+        (instruction.opname, repr(instruction.argval))
+        for instruction in dis.get_instructions(code)
+        if instruction.opname.startswith(_TELLING) and not isinstance(instruction.argval, CodeType)
+    )
 
 
 def _matches(tree: _Def, code: CodeType) -> bool:

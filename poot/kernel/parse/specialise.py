@@ -19,9 +19,9 @@ from poot.kernel.parse.annotations import BufferParameter, ConstParameter, Eleme
 from poot.kernel.parse.bindings import bindings
 from poot.kernel.parse.definition import Definition, Triple
 from poot.kernel.parse.guards import Guards
-from poot.kernel.parse.scope import Frame, Local, plain
+from poot.kernel.parse.scope import Frame, Local
 from poot.kernel.parse.statements import Statements
-from poot.kernel.parse.values import Array, Static, Typed, Value, static_value
+from poot.kernel.parse.values import Array, Static, Typed, Value, plain, static_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import cast
 
 from poot.dtypes import BY_NAME, INTEGERS
 from poot.kernel import language
-from poot.kernel.ir import TRUE, Break, Expr, For, If, Stmt, Var, While
+from poot.kernel.ir import TRUE, Break, Expr, For, If, Var, While
 from poot.kernel.parse.assignments import Assignments
 from poot.kernel.parse.bindings import returns
 from poot.kernel.parse.conditions import Way
-from poot.kernel.parse.scope import Local, plain
-from poot.kernel.parse.values import NONE, Static, Typed, Value
+from poot.kernel.parse.scope import Local
+from poot.kernel.parse.values import NONE, Static, Typed, Value, plain
 
 #: Turns that `poot.unroll` may write out.
 _MOST_TURNS = 4096
@@ -278,6 +278,7 @@ class Statements(Assignments):
         with self.k.block() as test:
             condition = self.test(stmt.test, "`while`")
         if condition is False:
+            self.k.here.extend(test)
             return
         before = set(frame.definite or ())
         breaks: list[set[str]] = []
@@ -291,10 +292,9 @@ class Statements(Assignments):
             for end in breaks:
                 frame.definite = _meet(frame.definite, end)
         if test and not isinstance(condition, bool):
-            leave: Stmt = If(self.k.op("not", condition), (Break(self.k.where),), (), self.k.where)
-            self.k.emit(While(TRUE, (*test, leave, *made), self.k.where))
-        else:
-            self.k.emit(While(TRUE if condition is True else condition, tuple(made), self.k.where))
+            test.append(If(self.k.op("not", condition), (Break(self.k.where),), (), self.k.where))
+            condition = True
+        self.k.emit(While(TRUE if condition is True else condition, (*test, *made), self.k.where))
 
     # --- leaving ---
 

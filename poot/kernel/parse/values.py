@@ -6,11 +6,12 @@ or bool.
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
@@ -61,6 +62,15 @@ class Tuple:
     items: tuple[Value, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen(Typed):
+    """One of two weak numbers, by a condition of run time; like them it takes the dtype it meets, and alone has one."""
+
+    condition: Expr
+    first: Static | Chosen
+    second: Static | Chosen
+
+
 Value: TypeAlias = Typed | Static | Array | Tuple
 
 NONE = Static(None)
@@ -95,6 +105,23 @@ def _described(value: object) -> str:
             name = getattr(value, "__name__", None)
             kind = type(value).__name__
             return f"the {kind} `{name}`" if isinstance(name, str) else f"a Python {kind}"
+
+
+def is_weak(value: Value) -> TypeGuard[Static | Chosen]:
+    """Whether it is a number, or one of two, that takes the dtype it meets."""
+    return isinstance(value, Chosen) or (isinstance(value, Static) and value.weak)
+
+
+def is_strong(value: Value) -> TypeGuard[Typed]:
+    """Whether it has a dtype that others have to match."""
+    return isinstance(value, Typed) and not isinstance(value, Chosen)
+
+
+def weak_numbers(value: Value) -> tuple[bool | int | float, ...]:
+    """The numbers that a weak value may be; none for others."""
+    if isinstance(value, Chosen):
+        return weak_numbers(value.first) + weak_numbers(value.second)
+    return (value.value,) if isinstance(value, Static) and value.weak else ()
 
 
 def weak_dtype(value: bool | int | float, index: DType = i32) -> DType:
@@ -200,3 +227,14 @@ def loads(expr: Expr) -> bool:
 def is_atom(expr: Expr) -> bool:
     """Whether writing the expression twice costs nothing."""
     return isinstance(expr, (Const, Var, Index))
+
+
+def zero(dtype: DType) -> Const:
+    """The zero of a dtype."""
+    return Const(False if dtype.kind == "bool" else 0.0 if dtype.is_float else 0, dtype)
+
+
+@functools.cache
+def plain(name: str) -> str:
+    """A name in ASCII, as every target takes it."""
+    return name if name.isascii() else "".join(c if c.isascii() else f"u{ord(c):x}" for c in name)

@@ -271,6 +271,8 @@ def _progression(count: int, first: float, step: float, dtype: DType) -> Array:
     elif dtype.is_integer:
         wide = f32
     result = iota((count,), 0, wide)
+    if wide.is_float and math.isfinite(step) and abs(step) * count > wide.max:  # a product past the range
+        return astype((result * (step / 2) + first / 2) * 2, dtype)
     if step != 1:
         result = result * step
     if first != 0:
@@ -305,10 +307,18 @@ def linspace(
         shape = broadcast_shapes([low.shape, high.shape], "linspace")
         place = iota((count, *shape), 0, i32)
         parts = count - 1 if endpoint else count
-        along = low + (high - low) * (astype(place, wide) / float(builtins.max(parts, 1)))
+        along = between(low, high, astype(place, wide) / float(builtins.max(parts, 1)))
         if endpoint and count > 1:
             along = logic.where(place == count - 1, high, along)
         return astype(along, found)
+
+
+def between(low: Array, high: Array, part: Array) -> Array:
+    """The numbers low + (high - low) * part, for parts from 0 to 1, even where high - low is past the dtype's range."""
+    near = logic.isfinite(high - low)
+    whole, half, double = (lift(literal(scale, low.dtype)) for scale in (1.0, 0.5, 2.0))  # which multiply exactly
+    first = low * logic.where(near, whole, half)
+    return (first + (high * logic.where(near, whole, half) - first) * part) * logic.where(near, whole, double)
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:

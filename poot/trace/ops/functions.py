@@ -134,7 +134,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     step = logic.bitcast(logic.where(away, bits + 1, bits - 1), a.dtype)
     least = copysign(logic.bitcast(bits * 0 + 1, a.dtype), b)
     moved = logic.where(a == 0, least, step)
-    return logic.where(a == b, b, logic.where(logic.isnan(a + b), math.nan, moved))
+    return logic.where(a == b, b, logic.where(logic.logical_or(logic.isnan(a), logic.isnan(b)), math.nan, moved))
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -164,8 +164,10 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     a, b = _pair(x1, x2, dtype)
     if dtype.kind == "uint":
         return elementwise.remainder(a, b)
-    left = elementwise.remainder(elementwise.abs(a), elementwise.abs(b))
-    return copysign(left, a) if dtype.is_float else logic.where(a < 0, -left, left)
+    if dtype.is_float:
+        return copysign(elementwise.remainder(elementwise.abs(a), elementwise.abs(b)), a)
+    left = elementwise.remainder(a, b)  # the size of the least integer is no integer
+    return logic.where(logic.logical_and(left != 0, (a < 0) != (b < 0)), left - b, left)
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike, dtype: DType) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """Reading by index: `x[…]`, take and the like.
 
-Static ints and slices become slices, reversals and reshapes; integer arrays become gathers.  Negative indices count
+Static ints and slices become slices, reversals and reshapes in a trace; on concrete arrays, where a program is kept for
+the next call, ints and the bounds of slices are inputs of it.  Integer arrays become gathers.  Negative indices count
 from the end.  What an out-of-range element of an integer array does is `mode`: "fault", the default, raises IndexFault
 when the result is read; "clip" takes the nearest element, "wrap" the index modulo the extent, "fill" gives `fill_value`
 (by default NaN, the least integer, the greatest unsigned one, or True).
@@ -11,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from poot.dtypes import DType, bool_, i32
 from poot.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, IndexMode, NumpyArray
-from poot.trace.dispatch import Operand, bind1, joined, lift
+from poot.trace.dispatch import Operand, active, bind1, joined, lift
+from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import one_axis, static_ints
 from poot.trace.ops.creation import asarray
@@ -31,8 +35,10 @@ def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float
     operand = strong(x)
     with joined(operand):
         entries = parse(key, operand.shape)
-        part = cut(operand, on_axes(entries))
         positions = [entry for entry in entries if isinstance(entry, Positions)]
+        if active() is None and not positions:
+            operand, entries = _picked(operand, entries)
+        part = cut(operand, on_axes(entries))
         if positions:
             return _look_up(part, entries, positions, mode, fill_value)
         shape = result_shape(entries)
@@ -62,10 +68,46 @@ def cut(x: Operand, entries: Sequence[Entry]) -> Array:
         for low, step, span in zip(starts, steps, spans, strict=True)
     )
     result = lift(x)
-    if limits != x.shape or any(starts) or any(step > 1 for step in steps):
+    if active() is None:
+        sizes = tuple(limit - start for start, limit in zip(starts, limits, strict=True))
+        result = window(result, starts, sizes)
+        starts, limits = (0,) * len(sizes), sizes
+    if limits != result.shape or any(starts) or any(step > 1 for step in steps):
         result = bind1("slice", (result,), start=starts, limit=limits, step=steps)
     backwards = reversed_axes(spans)
     return bind1("reverse", (result,), axes=backwards) if backwards else result
+
+
+def _picked(x: Operand, entries: list[Entry]) -> tuple[Operand, list[Entry]]:
+    """A concrete array at its static positions, and the entries of the other axes.
+
+    Positions are an input of the computation, so that one program serves them all.
+    """
+    kept = on_axes(entries)
+    axes = tuple(axis for axis, entry in enumerate(kept) if isinstance(entry, Position))
+    if not axes:
+        return x, entries
+    index = np.array([entry.index for entry in kept if isinstance(entry, Position)], np.int32)
+    found = bind1("gather", (x, index), axes=axes, mode="clip")  # `parse` has checked them
+    return found, [entry for entry in entries if not isinstance(entry, Position)]
+
+
+def window(x: Array, starts: Sequence[int], sizes: tuple[int, ...]) -> Array:
+    """A part of a concrete array, where its starts are an input of the computation, too."""
+    if sizes == x.shape:
+        return x
+    if 0 in sizes:
+        return bind1("slice", (x,), start=(0,) * len(sizes), limit=sizes, step=(1,) * len(sizes))
+    return bind1("dynamic_slice", (x, *start_operands(x, starts, sizes)), sizes=sizes)
+
+
+def start_operands(x: Array, starts: Sequence[int], sizes: Sequence[int]) -> list[Operand]:
+    """Where a part of x begins: constants in a trace, and inputs outside but on axes that the part has whole."""
+    fixed = active() is not None
+    return [
+        Literal(start, i32) if fixed or size == extent else np.asarray(start, np.int32)
+        for start, size, extent in zip(starts, sizes, x.shape, strict=True)
+    ]
 
 
 def as_span(entry: Entry, extent: int) -> Span:

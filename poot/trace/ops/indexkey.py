@@ -14,13 +14,13 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from poot.dtypes import bool_
-from poot.errors import ArgumentError, ArgumentTypeError, ConcretizationError, IndexFault, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, IndexFault, ShapeError
 from poot.trace.array import Array, NumpyArray, is_array
 from poot.trace.dispatch import active
 from poot.trace.ops.creation import constant
 from poot.trace.ops.promotion import dtype_of
 from poot.trace.source import user_location
-from poot.trace.tracer import Tracer
+from poot.trace.tracer import Tracer, WeakNumber, WeakTracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +161,9 @@ def checked(index: int, axis: int, extent: int) -> int:
 
 def _span(item: slice[Any, Any, Any], extent: int) -> Span:
     for bound in (item.start, item.stop, item.step):
-        if isinstance(bound, Tracer):
-            raise ConcretizationError(
-                what=bound.label,
-                function=bound.builder.name,
-                use="a bound of a slice",
-                where=user_location(),
-                remedy="extents are static; `ops.dynamic_slice(x, starts, sizes)` reads a part of a fixed size.",
-            )
+        traced = isinstance(bound, (Tracer, WeakTracer)) and not isinstance(bound, WeakNumber)
+        if traced and bound.dtype.is_integer:
+            raise bound.without_value("a bound of a slice")
     try:
         first, stop, step = item.indices(extent)
     except TypeError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from poot.dtypes import DType, DTypeLike, bool_, i8, i16, i32, i64
+from poot.dtypes import DType, DTypeLike, bool_, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from poot.errors import DTypeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import bind1, joined, lift
@@ -16,6 +16,7 @@ from poot.trace.source import user_location
 
 #: The signed integer of a width.
 SIGNED: dict[int, DType] = {8: i8, 16: i16, 32: i32, 64: i64}
+UNSIGNED: dict[int, DType] = {8: u8, 16: u16, 32: u32, 64: u64}
 
 # --- tests and comparisons --------------------------------------------------------------------------------------------
 
@@ -167,13 +168,29 @@ def signbit(x: ArrayLike, /) -> Array:
 def isclose(
     x1: ArrayLike, x2: ArrayLike, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
 ) -> Array:
-    """True where |x1 - x2| <= atol + rtol * |x2|, or both are one infinity, or, if `equal_nan`, both are NaN."""
+    """True where |x1 - x2| <= atol + rtol * |x2|, or both are one infinity, or, if `equal_nan`, both are NaN.
+
+    The difference of integers is exact; the right side is computed in f32 for them, in f64 for those of 64 bits.
+    """
+    kind = common_dtype(x1, x2, what="isclose")
+    if kind.is_integer:
+        return _close_integers(x1, x2, kind, rtol, atol)
     dtype = common_float(x1, x2, what="isclose")
     with joined(x1, x2):
         a, b = (lift(cast(x, dtype)) for x in (x1, x2))
         near = logical_and(abs(a - b) <= atol + rtol * abs(b), isfinite(b))
         same = logical_or(near, a == b)
         return logical_or(same, logical_and(isnan(a), isnan(b))) if equal_nan else same
+
+
+def _close_integers(x1: ArrayLike, x2: ArrayLike, dtype: DType, rtol: float, atol: float) -> Array:
+    unsigned = UNSIGNED[dtype.bits]
+    with joined(x1, x2):
+        a, b = (lift(cast(x, dtype)) for x in (x1, x2))
+        apart = lift(cast(where(a > b, a - b, b - a), unsigned))  # modulo 2^w, which holds it
+        allowed = atol + rtol * abs(lift(cast(b, f64 if dtype.bits == 64 else f32)))
+        # A cast truncates and stays within the range, so a tolerance past every difference allows all of them.
+        return logical_and(apart <= lift(cast(allowed, unsigned)), allowed >= 0)
 
 
 def allclose(

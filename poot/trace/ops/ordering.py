@@ -77,10 +77,13 @@ def searchsorted(
         row, values = lift(cast(x1, dtype)), lift(cast(x2, dtype))
         low = full(values.shape, 0, dtype=i32)
         high = full(values.shape, row.size, dtype=i32)
+        last = logic.isnan(values)
         for _ in range(row.size.bit_length()):
             middle = (low + high) // 2
             found = indexing.take(row, middle, mode="clip")
             before = found < values if side == "left" else found <= values
+            if dtype.is_float:  # NaN stands after every number, and equals itself
+                before = logic.logical_or(before, logic.logical_and(last, found == found) if side == "left" else last)
             before = logic.logical_and(before, middle < high)
             low, high = logic.where(before, middle + 1, low), logic.where(before, high, middle)
         return low

@@ -15,11 +15,11 @@ import numpy as np
 from poot.dtypes import ArraySpec, DType, DTypeLike, WeakKind, as_dtype, bool_, concrete, f32, is_masked, promote
 from poot.errors import ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError, UnsupportedDTypeError
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
-from poot.trace.dispatch import Operand, bind1
+from poot.trace.dispatch import Operand, bind1, taken_dtype
 from poot.trace.graph import Literal
 from poot.trace.literals import rounded
 from poot.trace.source import user_location
-from poot.trace.tracer import WeakTracer
+from poot.trace.tracer import Tracer, WeakTracer
 
 _WEAK_SCALARS: dict[type[Any], DType | WeakKind] = {np.bool_: bool_, np.int64: "int*", np.float64: "float*"}
 
@@ -36,8 +36,10 @@ def kind_of(x: ArrayLike, what: str = "operand") -> DType | WeakKind:
     """An operand's dtype, or its weak kind; ArgumentTypeError for what is no array or number."""
     if isinstance(x, WeakTracer):
         return x.kind
-    if isinstance(x, Array):
+    if isinstance(x, Tracer):
         return x.dtype
+    if isinstance(x, Array):
+        return taken_dtype(x, x.dtype)
     if is_masked(x):
         raise ArgumentTypeError(
             what=what,
@@ -46,7 +48,9 @@ def kind_of(x: ArrayLike, what: str = "operand") -> DType | WeakKind:
             where=user_location(),
             remedy="pass x.filled(…), or its data and its mask as two arrays.",
         )
-    if isinstance(x, (np.ndarray, np.generic)):
+    if isinstance(x, np.ndarray):
+        return taken_dtype(x, dtype_argument(x.dtype, what))
+    if isinstance(x, np.generic):
         return _WEAK_SCALARS.get(type(x)) or dtype_argument(x.dtype, what)
     if isinstance(x, bool):
         return bool_

@@ -21,13 +21,14 @@ import numpy as np
 from poot.dtypes import DType, DTypeLike, f32, f64, i32, u32, u64
 from poot.errors import ArgumentError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, is_array, python_number
-from poot.trace.dispatch import bind1, joined, lift
-from poot.trace.ops import elementwise, indexing, logic, manipulation, ordering
+from poot.trace.dispatch import bind1, is_traced, joined, lift
+from poot.trace.ops import elementwise, functions, indexing, logic, manipulation, ordering
 from poot.trace.ops.axes import one_axis, shape_argument, static_int
-from poot.trace.ops.creation import constant, iota
+from poot.trace.ops.creation import between, constant, iota
 from poot.trace.ops.namespace import missing
 from poot.trace.ops.promotion import cast, common_float, dtype_argument, dtype_of, literal, shape_of
 from poot.trace.source import user_location
+from poot.trace.tracer import WeakTracer
 
 __all__ = [
     "bernoulli",
@@ -146,7 +147,10 @@ def uniform(
         return unit
     with joined(unit, low, high):
         first, last = (lift(cast(x, found)) for x in (low, high))
-        return manipulation.broadcast_to(first + unit * (last - first), unit.shape)
+        drawn = between(first, last, unit)
+        # The greatest parts may round up to high.
+        within = logic.where(logic.logical_and(drawn >= last, first < last), functions.nextafter(last, first), drawn)
+        return manipulation.broadcast_to(within, unit.shape)
 
 
 def _unit(key: ArrayLike, shape: tuple[int, ...], dtype: DType) -> Array:
@@ -170,30 +174,70 @@ def randint(key: ArrayLike, shape: Shape, low: ArrayLike, high: ArrayLike, dtype
     For i64 and u64 that is a part of 2^128.
 
     low and high are integers, high up to one past the dtype's largest, or integer arrays that broadcast to `shape`.
+    ArgumentError where nothing lies between them.  While tracing, the values of arrays are not known: they are moved to
+    the nearest that the dtype allows, and where nothing lies between them the result is low.
     """
     found, extents = dtype_argument(dtype), shape_argument(shape)
     if not found.is_integer:
         raise DTypeError(what="randint: dtype", actual=found, expected="an integer dtype", where=user_location())
     wide = u64 if found.bits == 64 else u32
+    _check_interval(low, high, found)
     with joined(key, low, high):
         start, span = _interval(low, high, found, wide)
         drawn = bits(key, (2, *extents), wide)
         offset = drawn[0] if span is None else _scaled(drawn, span)
+        if span is not None and (is_array(low) or is_array(high)):
+            offset = logic.where(span == 0, drawn[0], offset)
         return manipulation.broadcast_to(lift(cast(start + offset, found)), extents)
 
 
+def _check_interval(low: ArrayLike, high: ArrayLike, dtype: DType) -> None:
+    """Errors for bounds that are no integers, or whose values are known and do not fit or enclose nothing."""
+    for bound, name in ((low, "low"), (high, "high")):
+        if not dtype_of(bound, f"randint: {name}").is_integer:
+            raise DTypeError(
+                what=f"randint: {name}", actual=dtype_of(bound), expected="integers", where=user_location()
+            )
+    if is_traced(low, high) and (is_array(low) or is_array(high)):
+        return
+    first, last = (np.asarray(python_number(bound), None if is_array(bound) else object) for bound in (low, high))
+    if first.dtype != last.dtype:  # which NumPy might compare as floats
+        first, last = first.astype(object), last.astype(object)
+    empty = np.argwhere(first >= last) if first.size and last.size else ()
+    if len(empty):
+        pair = [
+            int(np.broadcast_to(ends, np.broadcast_shapes(first.shape, last.shape))[tuple(empty[0])])
+            for ends in (first, last)
+        ]
+        raise ArgumentError(
+            what="randint: high", actual=pair[1], expected=f"more than {pair[0]}", where=user_location()
+        )
+    for ends, past in ((first, 0), (last, 1)):
+        for end in (ends.min(), ends.max()) if ends.size else ():
+            literal(int(end) - past, dtype)
+
+
 def _interval(low: ArrayLike, high: ArrayLike, dtype: DType, wide: DType) -> tuple[Array, Array | None]:
-    """The first integer and the number of integers modulo 2^w; None for the number 2^w itself."""
-    first, last = python_number(low), python_number(high)
-    if not (isinstance(first, int) and isinstance(last, int)):
-        start = lift(cast(cast(low, dtype), wide))
-        return start, lift(cast(cast(high, dtype), wide)) - start
-    if first >= last:
-        raise ArgumentError(what="randint: high", actual=last, expected=f"more than {first}", where=user_location())
-    for end in (first, last - 1):
-        literal(end, dtype)
-    start, count = first % (1 << wide.bits), last - first
-    return lift(literal(start, wide)), None if count == 1 << wide.bits else lift(literal(count, wide))
+    """The first integer and the number of integers modulo 2^w; None for the number 2^w itself, of known bounds."""
+    least, greatest = python_number(low), python_number(high)
+    if isinstance(least, int) and isinstance(greatest, int):
+        start, count = least % (1 << wide.bits), greatest - least
+        return lift(literal(start, wide)), None if count == 1 << wide.bits else lift(literal(count, wide))
+    first, last = _end(low, dtype, wide, 0), _end(high, dtype, wide, 1)
+    start = lift(cast(first, wide))
+    return start, logic.where(first <= last, lift(cast(last, wide)) - start, 0) + 1
+
+
+def _end(bound: ArrayLike, dtype: DType, wide: DType, past: int) -> Array:
+    """The first or, with `past` 1, the last integer of an interval, moved into the range of its dtype."""
+    if not is_array(bound):
+        return lift(literal(int(bound) - past, dtype))
+    own = dtype_of(bound)
+    if isinstance(bound, WeakTracer) and dtype.bits >= 32:
+        own = dtype  # a number takes the dtype it meets
+    low, high = max(int(dtype.min) + past, int(own.min)), min(int(dtype.max) + past, int(own.max))
+    inside = lift(cast(elementwise.clip(lift(cast(bound, own)), low, high), wide))
+    return lift(cast(inside - past, dtype))
 
 
 def _scaled(words: Array, span: Array) -> Array:
@@ -220,6 +264,9 @@ def _high_word(a: Array, b: Array) -> Array:
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Array:
     """Bools, true with probability p; of p's shape unless told."""
     extents = shape_of(p) if shape is None else shape_argument(shape)
+    chance = python_number(p)
+    if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
+        raise ArgumentError(what="bernoulli: p", actual=chance, expected="0 to 1", where=user_location())
     drawn = _unit(key, extents, f32)
     return manipulation.broadcast_to(logic.less(drawn, p), extents)
 

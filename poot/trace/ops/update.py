@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from poot.dtypes import bool_, i32, u8
+from poot.dtypes import bool_, u8
 from poot.errors import ArgumentError, DTypeError
 from poot.trace.array import Array, ArrayLike, IndexMode
-from poot.trace.dispatch import bind1, joined, lift
+from poot.trace.dispatch import active, bind1, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.creation import asarray, full
@@ -154,15 +154,20 @@ def _scattered(part: Array, entries: Sequence[Entry], new: Array, kind: Kind, mo
 
 def _write(x: Array, spans: Sequence[Span], part: Array) -> Array:
     """The array with its elements at spans replaced by a part that has all of its axes."""
-    if backwards := indexing.reversed_axes(spans):
-        part = manipulation.flip(part, axis=backwards)
     if part.size == 0:
         return x
     lows = [indexing.lowest(span) for span in spans]
-    if all(abs(span.step) == 1 or span.count == 1 for span in spans):
+    sizes = tuple(abs(span.step) * (span.count - 1) + 1 for span in spans)
+    if active() is None and sizes not in (part.shape, x.shape):
+        inner = [Span(span.first - low, span.count, span.step) for span, low in zip(spans, lows, strict=True)]
+        whole = [Span(low, size, 1) for low, size in zip(lows, sizes, strict=True)]
+        return _write(x, whole, _write(indexing.window(x, lows, sizes), inner, part))
+    if backwards := indexing.reversed_axes(spans):
+        part = manipulation.flip(part, axis=backwards)
+    if sizes == part.shape:
         if part.shape == x.shape:
             return part
-        return bind1("dynamic_update_slice", (x, part, *(Literal(low, i32) for low in lows)))
+        return bind1("dynamic_update_slice", (x, part, *indexing.start_operands(x, lows, sizes)))
     inside, spaced = (_spaced(item, spans, lows, x.shape) for item in (full(part.shape, True), part))
     return logic.where(inside, spaced, x)
 

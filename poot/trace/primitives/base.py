@@ -213,13 +213,14 @@ class Typing:
         """The specs of the results of an equation, and its effects; the errors of the primitive's type rule."""
         key = primitive.name, specs, params
         try:
-            found = None if regions else self._known.get(key)
-        except TypeError:  # parameters that are no plain data, which the type rule refuses
-            found = None
-        if found is None:
-            found = primitive.type_rule(specs, params, regions), effects_of(primitive, params, regions)
-            if not regions:
-                self._known[key] = found
+            known = None if regions else self._known.get(key)
+        except TypeError:  # parameters that are no plain data
+            return primitive.type_rule(specs, params, regions), effects_of(primitive, params, regions)
+        if known is not None:
+            return known
+        found = primitive.type_rule(specs, params, regions), effects_of(primitive, params, regions)
+        if not regions:
+            self._known[key] = found
         return found
 
 

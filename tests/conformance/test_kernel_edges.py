@@ -1,0 +1,214 @@
+"""Corners of the kernel language, on every device: side effects of conditions, decorated helpers, chains, powers."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poot.api.devices import Device
+from poot.api.kernels import Kernel, kernel
+from poot.dtypes import DType, as_dtype, bf16, f16, f32, f64, i32
+from poot.kernel.language import In, InOut, Out, thread_index
+
+
+def agree(made: Kernel, device: Device, *args: np.ndarray) -> list[list[Any]]:
+    """Launch a kernel, and run its function as plain Python for every thread: the same."""
+    count = len(args[0])
+    here, there = ([a.copy() for a in args] for _ in range(2))
+    made(*here, threads=count, device=device)
+    for i in range(count):
+        made.interpret(*there, threads=count, thread=i)
+    for a, b in zip(here, there, strict=True):
+        np.testing.assert_array_equal(a, b)
+    return [a.tolist() for a in here]
+
+
+# --- conditions that do something -----------------------------------------------------------------------------------
+
+
+def step(a, i):
+    a[i] += 1
+    return True
+
+
+def stop(a, i):
+    a[i] += 10
+    return False
+
+
+@kernel
+def while_steps(a: InOut[i32]):
+    i = thread_index()
+    n = 0
+    while step(a, i):
+        n += 1
+        if n > 5:
+            break
+    while stop(a, i):
+        n += 100
+    while step(a, i) and step(a, i):
+        n += 1
+        if n == 8:
+            continue
+        if n > 9:
+            break
+    a[i] += n * 1000
+
+
+def test_the_side_effects_of_a_loops_constant_condition(device: Device) -> None:
+    assert agree(while_steps, device, np.arange(3, dtype=np.int32)) == [[10024, 10025, 10026]]
+
+
+# --- decorated helpers ----------------------------------------------------------------------------------------------
+
+
+def difference(x: i32, y: Any = 100.0) -> Any:
+    return f32(x) - y
+
+
+@functools.wraps(difference)
+def turned(y: Any, x: Any = 7) -> Any:
+    return difference(x, f32(y))
+
+
+@functools.wraps(difference)
+def scaled(a: Any, b: f32) -> Any:
+    return a * b
+
+
+@functools.wraps(turned)
+def told(p, *, q):
+    return turned(p, q)
+
+
+told.__signature__ = None  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@kernel
+def wrapped(a: In[i32], x: In[f32], out: Out[f32]):
+    i = thread_index()
+    out[i] = turned(x[i], a[i]) + turned(a[i]) * 1000 + scaled(x[i], f32(2)) + told(1, q=2)
+
+
+def test_a_decorated_helper_has_its_own_parameters_and_defaults(device: Device) -> None:
+    a, x = np.arange(4, dtype=np.int32), np.arange(4, dtype=np.float32) + 0.5
+    out = np.zeros(4, np.float32)
+    wrapped(a, x, out, threads=4, device=device)
+    np.testing.assert_array_equal(out, (a - x) + (7 - a) * 1000 + x * 2 + 1)
+
+
+def original(x: In[i32], y: Out[i32], up: int = 5): ...
+
+
+@kernel
+@functools.wraps(original)
+def decorated(y, x, up=1):
+    i = thread_index()
+    y[i] = x[i] + up
+
+
+def test_a_decorated_kernel_has_its_own_order_and_defaults(device: Device) -> None:
+    y, x = np.zeros(3, np.int32), np.arange(3, dtype=np.int32)
+    decorated(y, x, threads=3, device=device)
+    assert y.tolist() == [1, 2, 3]
+
+
+# --- chains of comparisons ------------------------------------------------------------------------------------------
+
+
+def counted(a, i):
+    a[i] += 1
+    return a[i]
+
+
+@kernel
+def chains(r: In[i32], a: InOut[i32], out: InOut[i32]):
+    i = thread_index()
+    v = a[i]
+    out[i] = 1 if 0 < r[0] < r[1] < r[2] < r[i] else 0
+    if 0 < v < v + 1 < v + 2 < 2 * v:
+        out[i] += 2
+    if a[i] > 0 < counted(a, i) <= counted(a, i) < counted(a, i) < 9:
+        out[i] += 4
+    while 0 < v * 2 < v * 3 < a[i] * 4:
+        v += 1
+    out[i] += v * 8
+
+
+def test_long_chains_evaluate_each_operand_once_and_no_more_than_python(device: Device) -> None:
+    a = np.array([1, 2, 3, 4, 6, -5], np.int32)
+    _, changed, out = agree(chains, device, a, a, np.zeros(6, np.int32))
+    assert changed == [4, 5, 6, 7, 9, -5]
+    assert [value % 8 for value in out] == [4, 4, 6, 7, 3, 0]
+
+
+# --- powers ---------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def powers(x: In[f32], y: In[f64], h: In[f16], b: In[bf16], a: Out[f32], c: Out[f64], d: Out[f16], e: Out[bf16]):
+    i = thread_index()
+    a[i] = x[i] ** 3
+    c[i] = y[i] ** 3
+    d[i] = h[i] ** 3
+    e[i] = b[i] ** 3
+
+
+@kernel
+def narrow_powers(x: In[f32], a: Out[f32], b: Out[f32], c: Out[f32]):
+    i = thread_index()
+    a[i] = x[i] ** 3
+    b[i] = x[i] ** 2
+    c[i] = x[i] ** 2.0
+
+
+def error(values: np.ndarray, power: int, found: np.ndarray, dtype: DType) -> float:
+    """The greatest error in units in the last place, of what is normal and finite."""
+    wide = values.astype(np.longdouble) ** power
+    tiny = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}[dtype.name]
+    digits = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}[dtype.name]
+    size = np.abs(wide)
+    limit = np.longdouble(float(dtype.max))
+    kept = (size >= tiny) & (size <= limit)
+    unit = np.ldexp(np.longdouble(1), np.frexp(size[kept])[1] - digits)
+    return float(np.max(np.abs(found[kept].astype(np.longdouble) - wide[kept]) / unit))
+
+
+def some(dtype: Any, count: int = 3000) -> np.ndarray:
+    return (np.random.default_rng(7).uniform(-8, 8, count)).astype(np.float64).astype(dtype)
+
+
+def test_literal_powers_keep_the_bound_of_pow(device: Device) -> None:
+    x = some(np.float32)
+    cube, square, other = (np.zeros_like(x) for _ in range(3))
+    narrow_powers(x, cube, square, other, threads=len(x), device=device)
+    np.testing.assert_array_equal(square, x * x)
+    assert error(x, 2, other, f32) <= 0.5
+    assert error(x, 3, cube, f32) <= 1
+
+
+@pytest.mark.parametrize("name", ["cpu", "interpret"])
+def test_literal_powers_of_every_float(name: str) -> None:
+    inputs = [some(d.dtype) for d in (f32, f64, f16, bf16)]
+    outputs = [np.zeros_like(x) for x in inputs]
+    powers(*inputs, *outputs, threads=len(inputs[0]), device=name)
+    for x, y in zip(inputs, outputs, strict=True):
+        dtype = as_dtype(x.dtype)
+        assert error(x, 3, y, dtype) <= (0.501 if dtype.bits == 16 else 1), dtype
+
+
+@kernel
+def whole_powers(a: In[i32], out: Out[i32]):
+    i = thread_index()
+    out[i] = a[i] ** 2 + a[i] ** 3 * 3
+
+
+def test_literal_powers_of_integers_wrap(device: Device) -> None:
+    a = np.array([-3, 0, 5, 1 << 20, -(2**31)], np.int32)
+    agreed = np.zeros_like(a)
+    whole_powers(a, agreed, threads=len(a), device=device)
+    wide = [(int(v) ** 2 + 3 * int(v) ** 3 + 2**31) % 2**32 - 2**31 for v in a]
+    assert agreed.tolist() == wide
