@@ -16,7 +16,7 @@ from poot.api.array import DeviceArray
 from poot.api.cache import CallCache, MissWatch
 from poot.api.captures import Captures, capture
 from poot.api.codes import code_token
-from poot.api.devices import Device, choose
+from poot.api.devices import Device, choose, precision_of
 from poot.api.eager import is_eager
 from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation, watching
@@ -140,6 +140,7 @@ class Traced(Generic[R_co]):
         arguments = self._signature.sort(args, kwargs, self._owner)
         captures = self._captures(arguments)
         device = choose(self.options.device, _homes(arguments, captures))
+        precision = self._precision(device)
         parts = self._parts(arguments, captures)
         compiled = _CACHE.find(self._key(parts, device))
         if compiled is not None and not compiled.recorded.holds(captures.arrays):
@@ -150,7 +151,7 @@ class Traced(Generic[R_co]):
                 captures = self._captures(arguments)
                 parts = self._parts(arguments, captures)
             compiled = _CACHE.get(self._key(parts, device), lambda: self._compile(arguments, captures, device, parts))
-        result = compiled.run(arguments, captures, device, self.options.precision)
+        result = compiled.run(arguments, captures, device, precision)
         if self.options.donate:
             self._give_away(arguments)
         elif key is not None and self._fast.wanted(key, compiled):
@@ -167,8 +168,9 @@ class Traced(Generic[R_co]):
         self._learn_names(arguments)
         captures = self._captures(arguments)
         device = choose(self.options.device, _homes(arguments, captures))
-        check_call(self._signature.name, arguments, captures, self.options.precision, device)
-        call = EagerCall(self._signature, arguments, captures, device, self.options.precision)
+        precision = self._precision(device)
+        check_call(self._signature.name, arguments, captures, precision, device)
+        call = EagerCall(self._signature, arguments, captures, device, precision)
         result = call.run(self._function)
         if self.options.donate:
             self._give_away(arguments)
@@ -203,7 +205,12 @@ class Traced(Generic[R_co]):
         return names != known
 
     def _key(self, parts: Mapping[str, Hashable], device: DeviceBackend) -> Hashable:
-        return (code_token(self.__code__), *parts.items(), device.name, id(device), self.options)
+        precision = self._precision(device)
+        return (code_token(self.__code__), *parts.items(), device.name, id(device), self.options, precision)
+
+    def _precision(self, device: DeviceBackend | None) -> Precision:
+        """What becomes of 64-bit arrays in a call on a device."""
+        return precision_of(self.options.precision, self.options.device, device)
 
     def _parts(self, arguments: Arguments, captures: Captures) -> dict[str, Hashable]:
         """The key by the names that a reader of a message knows."""
@@ -221,8 +228,8 @@ class Traced(Generic[R_co]):
         _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
-        check_call(self._signature.name, arguments, captures, self.options.precision, device)
-        recorded = self._record(arguments, captures, Roles())
+        check_call(self._signature.name, arguments, captures, self._precision(device), device)
+        recorded = self._record(arguments, captures, Roles(), device)
         stable = recorded.tracked(captures.arrays, device)
         with working(f"planning {self._signature.name}"):
             return Compiled.make(recorded, device, self.options.compiling(device, stable))
@@ -231,7 +238,9 @@ class Traced(Generic[R_co]):
         with working(f"planning {self._signature.name}"):
             return compile_graph(recorded.graph, device.target, self.options.compiling(device))
 
-    def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
+    def _record(
+        self, arguments: Arguments, captures: Captures, roles: Roles, device: DeviceBackend | None = None
+    ) -> Recorded:
         recorder = Recorder(
             self._function,
             self._signature,
@@ -239,7 +248,7 @@ class Traced(Generic[R_co]):
             captures,
             self.options.limits,
             roles,
-            self.options.precision.spec,
+            self._precision(device).spec,
         )
         with working(f"tracing {self._signature.name}"):
             return recorder.record()
@@ -287,7 +296,7 @@ class Traced(Generic[R_co]):
         bindings: dict[int | str, Any] = {}
         for variable in recorded.graph.variables:
             value = host_value(recorded.sources[variable.name], arguments, captures)
-            bindings[variable.name] = self.options.precision.convert(variable.name, np.asarray(value), variable.spec)
+            bindings[variable.name] = self._precision(None).convert(variable.name, np.asarray(value), variable.spec)
         output = evaluate(recorded.graph, bindings).output
         return recorded.outputs.unflatten(flatten(output).leaves)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, bool_
+from poot.dtypes import ArraySpec, bool_, i32
 from poot.errors import ArgumentError, ArgumentTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import Operand, active, joined, lift
@@ -211,7 +211,10 @@ def _length(items: Flat, length: int | None) -> int:
             )
         extents.setdefault(shape[0], path)
     if length is not None:
-        extents.setdefault(static_int(length, "scan: length"), "length")
+        steps = static_int(length, "scan: length")
+        if not 0 <= steps <= int(i32.max):
+            raise ArgumentError(what="scan: length", actual=steps, expected=f"0 to {i32.max}", where=user_location())
+        extents.setdefault(steps, "length")
     if not extents:
         raise ArgumentError(
             what="scan", actual="no xs and no length", expected="arrays as xs, or length=", where=user_location()

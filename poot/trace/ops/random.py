@@ -202,15 +202,12 @@ def _check_interval(low: ArrayLike, high: ArrayLike, dtype: DType) -> None:
     first, last = (np.asarray(python_number(bound), None if is_array(bound) else object) for bound in (low, high))
     if first.dtype != last.dtype:  # which NumPy might compare as floats
         first, last = first.astype(object), last.astype(object)
-    empty = np.argwhere(first >= last) if first.size and last.size else ()
-    if len(empty):
-        pair = [
-            int(np.broadcast_to(ends, np.broadcast_shapes(first.shape, last.shape))[tuple(empty[0])])
-            for ends in (first, last)
-        ]
-        raise ArgumentError(
-            what="randint: high", actual=pair[1], expected=f"more than {pair[0]}", where=user_location()
-        )
+    pairs = np.broadcast(first, last) if first.size and last.size else ()
+    for least, greatest in pairs:
+        if least >= greatest:
+            raise ArgumentError(
+                what="randint: high", actual=int(greatest), expected=f"more than {least}", where=user_location()
+            )
     for ends, past in ((first, 0), (last, 1)):
         for end in (ends.min(), ends.max()) if ends.size else ():
             literal(int(end) - past, dtype)
