@@ -161,11 +161,12 @@ def _plain(state: Any) -> object:
 def _held(captures: Captures) -> Iterator[tuple[str, Any]]:
     """The objects that the code's names lead to, by label."""
     for label, part in captures.parts.items():
-        same: object = cast("tuple[object, ...]", part)[0] if isinstance(part, tuple) and part else part
-        if isinstance(same, Same):
-            value = same.value
-            owner = getattr(value, "__self__", None) if isinstance(value, BuiltinMethodType) else None
-            yield label, owner if isinstance(owner, _kinds()) else value
+        parts = cast("tuple[object, ...]", part) if isinstance(part, tuple) else (part,)
+        if not parts or not isinstance(parts[0], Same):
+            continue
+        value: Any = parts[0].value
+        owner = getattr(value, "__self__", None) if isinstance(value, BuiltinMethodType) else None
+        yield label, owner if isinstance(owner, _kinds()) else value
 
 
 def _may_ask(value: Any) -> bool:
