@@ -1,4 +1,5 @@
 """Exact messages of what a traced function cannot do, and of operands that do not fit."""
+# size: one table of messages
 
 from __future__ import annotations
 
@@ -270,7 +271,10 @@ MISMATCHES: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
     (
         lambda x: np.add(x, x, where=True),
         ArgumentTypeError,
-        "np.add: where=True given, expected array operands alone",
+        (
+            "np.add: where=True given, expected array operands alone\n"
+            "  Remedy: choose by element with ops.where(condition, a, b)."
+        ),
     ),
     (
         lambda x: x.__array_namespace__(api_version="2019"),
