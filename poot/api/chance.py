@@ -165,11 +165,12 @@ def _plain(state: Any) -> object:
 def _held(captures: Captures) -> Iterator[tuple[str, Any]]:
     """The objects that the code's names lead to, by label."""
     for label, part in captures.parts.items():
-        same = next(iter(cast("tuple[object, ...]", part) if type(part) is tuple else (part,)), None)
-        if isinstance(same, Same):
-            value = same.value
-            owner = value.__self__ if type(value) is BuiltinMethodType else None
-            yield label, owner if issubclass(type(owner), _kinds()) else value
+        parts = cast("tuple[object, ...]", part) if isinstance(part, tuple) else (part,)
+        if not parts or not isinstance(parts[0], Same):
+            continue
+        value: Any = parts[0].value
+        owner = value.__self__ if type(value) is BuiltinMethodType else None
+        yield label, owner if issubclass(type(owner), _kinds()) else value
 
 
 def _may_ask(value: Any) -> bool:
