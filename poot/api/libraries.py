@@ -28,7 +28,13 @@ def is_poot(module: object) -> bool:
 
 def is_library(function: types.FunctionType) -> bool:
     """Whether a function is poot's own, the standard library's, or an installed package's."""
-    return is_poot(function.__module__) or is_library_file(function.__code__.co_filename)
+    return is_library_code(function.__code__, function.__module__)
+
+
+def is_library_code(code: types.CodeType, module: object) -> bool:
+    """The same of code that runs in a module of this name, among them what the standard library makes of text."""
+    made = isinstance(module, str) and module.startswith("namedtuple_")
+    return made or is_poot(module) or is_library_file(code.co_filename)
 
 
 def is_library_module(module: types.ModuleType) -> bool:

@@ -19,7 +19,7 @@ from poot.api.codes import code_token
 from poot.api.devices import Device, choose, precision_of
 from poot.api.eager import is_eager
 from poot.api.eager_call import EagerCall, is_running
-from poot.api.explain import Explanation
+from poot.api.explain import Explanation, watching
 from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
 from poot.api.invoke import Compiled, check_call, host_value
@@ -321,10 +321,12 @@ class Traced(Generic[R_co]):
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
-        recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
+        ran: list[CodeType] = []
+        with watching(ran):
+            recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
         device = choose(self.options.device, _homes(arguments, captures))
         program = self._plan(recorded, device)
-        return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses))
+        return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses), tuple(ran))
 
     def __getattr__(self, name: str) -> Any:
         if name in ("grad", "vmap", "vjp", "jvp", "lower"):
