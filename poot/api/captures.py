@@ -43,7 +43,8 @@ _SETTLED: Any = (
         WeakTracer,
     ),
 )
-_SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "typing", "uuid"})
+#: Modules of such classes, and of the generators, which are watched while the function is traced.
+_SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "random", "typing", "uuid"})
 #: Up to this many bytes of a buffer are kept as they are, more as a hash.
 _SMALL = 256
 #: Labels longer than this are shortened from the middle.
@@ -90,13 +91,15 @@ class Same:
 class Captures:
     """What was found: key parts by the name under which the code reads them, and the arrays among them in order.
 
-    `opaque` are the objects that are not followed, though they may change: a label and the name of the type each.
+    `names` are those that the reachable code reads.  `opaque` are the objects that are not followed, though they may
+    change: a label and the name of the type each.
     """
 
     parts: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
     arrays: list[Any] = field(default_factory=list[Any])
     labels: list[str] = field(default_factory=list[str])
     functions: list[types.FunctionType] = field(default_factory=list[types.FunctionType])
+    names: frozenset[str] = frozenset()
     opaque: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def specs(self) -> list[tuple[str, ArraySpec]]:
@@ -144,7 +147,7 @@ class _Walk:
 
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
-        self.found = Captures()
+        self.found = Captures(names=names)
         self._seen: dict[int, int] = {}
         self._array_numbers: dict[int, int] = {}
         self._labels: dict[str, int] = {}
@@ -309,4 +312,5 @@ def _settled(kind: type) -> bool:
     """Whether the objects of a library's class cannot change, or not in what poot does not see."""
     if issubclass(kind, _SETTLED) or kind is object or hasattr(kind, "__get__"):
         return True
-    return kind.__module__ in _SETTLED_MODULES or is_poot(kind.__module__)
+    module = kind.__module__
+    return module in _SETTLED_MODULES or module.startswith("numpy.random") or is_poot(module)

@@ -83,7 +83,7 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
         if isinstance(item, Literal) or isinstance(spec, Literal):
             continue
         if isinstance(item, DeviceArray) and item.dtype is spec.dtype:
-            views.append(item.view())
+            views.append(item.buffer_view())
             alive.append(item)
             continue
         lent = lend("operand", item, spec, device, _CONVERTING)

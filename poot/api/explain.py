@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import dis
+import functools
+import random
 import struct
+import sys
 import types
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 from typing_extensions import override
 
 from poot.api.captures import Captures, Same
+from poot.api.codes import nested, reads_of
+from poot.api.libraries import is_library_code
 from poot.api.recording import Recorded
 from poot.dtypes import ArraySpec
 from poot.plan.program import Program
@@ -21,8 +28,16 @@ from poot.trace.text import abridged
 #: Names through which code reads what no guard can follow.
 _DYNAMIC = frozenset(
     {
-        "__dict__", "environ", "eval", "exec", "getattr", "getenv", "globals", "input", "locals", "open", "read_bytes",
-        "read_text", "vars",
+        "__dict__", "__getattribute__", "__import__", "asdict", "astuple", "attrgetter", "ctime", "environ",
+        "eval", "exec", "getattr", "getenv", "getpid", "globals", "gmtime", "import_module", "input", "locals",
+        "localtime", "methodcaller", "open", "read_bytes", "read_text", "strftime", "vars",
+    }
+)  # fmt: skip
+#: Methods of generators that draw nothing, and words that say little.
+_NO_DRAWS = frozenset(
+    {
+        "beta", "bit_generator", "bytes", "f", "gamma", "get_state", "getstate", "power", "sample", "seed", "set_state",
+        "setstate", "spawn",
     }
 )  # fmt: skip
 _SHOWN = 60
@@ -32,7 +47,8 @@ _SHOWN = 60
 class Explanation:
     """Printed, it tells the story of a traced function's calls; its fields are the data behind it.
 
-    `misses` are the key parts of the latest calls that had to trace, oldest first.
+    `misses` are the key parts of the latest calls that had to trace, oldest first; `ran` is the users' code that ran
+    while the function was traced.
     """
 
     function: str
@@ -40,6 +56,7 @@ class Explanation:
     captures: Captures
     program: Program
     misses: tuple[Mapping[str, Hashable], ...]
+    ran: tuple[types.CodeType, ...] = ()
 
     @property
     def retraces(self) -> tuple[str, ...]:
@@ -55,12 +72,17 @@ class Explanation:
 
     @property
     def frozen(self) -> tuple[str, ...]:
-        """What is not looked at again: arrays that no name leads to, and reads that the code makes dynamically.
+        """What is not looked at again: arrays that no name leads to, objects of libraries, what code read that ran
+        though no name leads to it, and reads that the code makes dynamically.
 
-        Only reads that the code spells out are listed: `getattr`, `vars`, `open`, `os.environ` and their like.
+        Only reads that the code spells out are listed: `getattr`, `vars`, `open`, `os.environ` and their like, and
+        draws from generators that the function has not got by name.
         """
+        opaque = [f"{label}: what {_an(kind)} holds or gives" for label, kind in self.captures.opaque]
+        followed = {code for function in self.captures.functions for code in nested(function.__code__)}
+        astray = [f"what {_place(code)} reads: no name leads to it" for code in self.ran if code not in followed]
         reads = [read for function in self.captures.functions for read in _dynamic_reads(function)]
-        return (*self.recorded.frozen, *dict.fromkeys(reads))
+        return (*self.recorded.frozen, *opaque, *dict.fromkeys(astray), *dict.fromkeys(reads))
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -138,14 +160,64 @@ def _short(text: str) -> str:
 
 
 def _dynamic_reads(function: types.FunctionType) -> Iterator[str]:
-    """Each place of a function where it reads by a computed name, from a file, or from the environment."""
-    pending = [function.__code__]
-    while pending:
-        code = pending.pop()
-        pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-        if _DYNAMIC.isdisjoint(code.co_names):
+    """Each place of a function where it reads by a computed name, from a file or the environment, or draws from a
+    generator that it has got from elsewhere.
+    """
+    for code in nested(function.__code__):
+        if _DYNAMIC.isdisjoint(code.co_names) and _draws().isdisjoint(code.co_names):
             continue
+        watched = True
         for instruction in dis.get_instructions(code):
-            line = instruction.positions.lineno if instruction.positions else None
-            if instruction.opname.startswith("LOAD") and instruction.argval in _DYNAMIC:
-                yield f"what {instruction.argval} gave {code.co_qualname} ({code.co_filename}:{line})"
+            name, opname = instruction.argval, instruction.opname
+            drawn = _is_method(instruction) and name in _draws() and not watched
+            if drawn or (opname.startswith("LOAD") and name in _DYNAMIC):
+                line = instruction.positions.lineno if instruction.positions else None
+                yield f"what {name} gave {code.co_qualname} ({code.co_filename}:{line})"
+            # What globals, closures and attributes lead to is watched during the trace.
+            local = opname.startswith("LOAD_FAST") and name != "self"
+            watched = opname.startswith("LOAD") and not local
+
+
+@functools.cache
+def _draws() -> frozenset[str]:
+    """Methods by which generators are drawn from."""
+    kinds = (np.random.Generator, np.random.RandomState, random.Random)
+    return frozenset(name for kind in kinds for name in dir(kind) if name.islower() and name[0] != "_") - _NO_DRAWS
+
+
+def _is_method(instruction: dis.Instruction) -> bool:
+    """Whether an instruction looks a method up to call it."""
+    flagged = instruction.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and bool((instruction.arg or 0) & 1)
+    return flagged or instruction.opname == "LOAD_METHOD"
+
+
+def _place(code: types.CodeType) -> str:
+    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _an(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in "AEIOUaeiou" else f"a {kind}"
+
+
+@contextmanager
+def watching(ran: list[types.CodeType]) -> Generator[None]:
+    """Note the users' code that runs inside the block, as long as it reads anything; a profiler goes before."""
+    if sys.getprofile() is not None:
+        yield
+        return
+    seen: set[types.CodeType] = set()
+
+    def note(frame: types.FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code not in seen:
+            seen.add(code)
+            if not is_library_code(code, frame.f_globals.get("__name__")):
+                reads = reads_of(code)
+                if reads.attributes or any(name in frame.f_globals for name in reads.globals):
+                    ran.append(code)
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)

@@ -186,7 +186,7 @@ class FastCall:
         if not compiled.call.kept:
             return True
         values = [_value(source, leaves, captured) for _, source, _ in compiled.sources]
-        views = [value.view() if isinstance(value, DeviceArray) else None for value in values]
+        views = [value.buffer_view() if isinstance(value, DeviceArray) else None for value in values]
         self._kept = keep(compiled.call, values, cast("Any", views))
         if self._kept is None:
             return False
@@ -224,7 +224,7 @@ class FastCall:
                 if memory.device is not device or value._gone or (value._spec is not spec and value._spec != spec):
                     return MISS
                 if value._check is not None:
-                    value.view()  # waits for its launch, and raises its fault
+                    value.buffer_view()  # waits for its launch, and raises its fault
                 addresses.append(memory.buffer.address + value._offset)
             elif type(value) is shape:
                 number = weak_value(held, cast("float", value), spec.dtype)

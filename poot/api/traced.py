@@ -19,7 +19,7 @@ from poot.api.codes import code_token
 from poot.api.devices import Device, choose, precision_of
 from poot.api.eager import is_eager
 from poot.api.eager_call import EagerCall, is_running
-from poot.api.explain import Explanation
+from poot.api.explain import Explanation, watching
 from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
 from poot.api.invoke import Compiled, check_call, host_value
@@ -28,9 +28,10 @@ from poot.api.precision import Precision
 from poot.api.reach import reachable_names
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
+from poot.api.wrapped import plain_function
 from poot.backends.device import DeviceBackend
 from poot.backends.progress import working
-from poot.errors import ArgumentError, ArgumentTypeError, FeatureError
+from poot.errors import ArgumentError, FeatureError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.program import Program
 from poot.trace.dispatch import active
@@ -185,6 +186,11 @@ class Traced(Generic[R_co]):
             array.donate(call)
 
     @property
+    def __self__(self) -> object:
+        """The instance that a method is bound to, or None."""
+        return self._owner
+
+    @property
     def __code__(self) -> CodeType:
         """The code of the function, by which a debugger sets breakpoints: `b name`."""
         return cast("FunctionType", self.__poot_function__).__code__
@@ -315,10 +321,12 @@ class Traced(Generic[R_co]):
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
-        recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
+        ran: list[CodeType] = []
+        with watching(ran):
+            recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
         device = choose(self.options.device, _homes(arguments, captures))
         program = self._plan(recorded, device)
-        return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses))
+        return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses), tuple(ran))
 
     def __getattr__(self, name: str) -> Any:
         if name in ("grad", "vmap", "vjp", "jvp", "lower"):
@@ -378,16 +386,17 @@ def trace(
     `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
     oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays; `autotune=True` measures alternatives to the cost
     model's schedules when a function is compiled, and remembers the winners on disk.
+
+    `function` may be a method, a `functools.partial` of a function, whose arguments are captures, or a traced function,
+    which is traced anew with these options.
     """
     if numerics not in ("fused", "strict"):
         raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
     options = Options(_names(static_argnames), device, limits, numerics, Precision(f64, i64), _names(donate), autotune)
 
     def decorate(wrapped: Callable[..., Any]) -> Traced[Any]:
-        if not isinstance(wrapped, FunctionType):
-            raise ArgumentTypeError(
-                what="@poot.trace", actual=type(wrapped).__name__, expected="a Python function, lambda or method"
-            )
-        return Traced(wrapped, options)
+        function, owner = plain_function(wrapped)
+        traced = Traced(function, options)
+        return traced if owner is None else traced.__get__(owner)
 
     return decorate if function is None else decorate(function)
