@@ -64,6 +64,7 @@ class ChanceWatch:
         self._function = function
         self._error: TraceError | None = None
         self._hooked = False
+        self._before: Any = None
         self.frozen: list[str] = []
         held = list(_held(captures))
         self._generators = [(label, value) for label, value in held if isinstance(value, _kinds())]
@@ -73,8 +74,9 @@ class ChanceWatch:
 
     def __enter__(self) -> ChanceWatch:
         self._states = self._now()
-        if self._suspects and sys.getprofile() is None:
-            self._hooked = True
+        self._before = sys.getprofile()
+        self._hooked = bool(self._suspects) and (self._before is None or callable(self._before))
+        if self._hooked:
             sys.setprofile(self._event)
         elif self._suspects:
             self.frozen.append(f"what {', '.join(self._suspects)} may have given, since a profiler was at work")
@@ -84,7 +86,7 @@ class ChanceWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._hooked:
-            sys.setprofile(None)
+            sys.setprofile(self._before)
 
     def check(self) -> None:
         """TraceError where the function drew from a generator, or asked a clock or for entropy."""
@@ -107,6 +109,8 @@ class ChanceWatch:
 
     def _event(self, frame: FrameType, event: str, arg: Any) -> None:
         """The profile hook; what it raises reaches the caller of the function that is about to be called."""
+        if self._before is not None:
+            self._before(frame, event, arg)
         if event == "c_call":
             if arg in _SOURCES:
                 self._ask(frame, _SOURCES[arg])
