@@ -43,7 +43,8 @@ _SETTLED: Any = (
         WeakTracer,
     ),
 )
-_SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "typing", "uuid"})
+#: Modules of such classes, and of the generators, which are watched while the function is traced.
+_SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "random", "typing", "uuid"})
 #: Up to this many bytes of a buffer are kept as they are, more as a hash.
 _SMALL = 256
 #: Labels longer than this are shortened from the middle.
@@ -311,4 +312,5 @@ def _settled(kind: type) -> bool:
     """Whether the objects of a library's class cannot change, or not in what poot does not see."""
     if issubclass(kind, _SETTLED) or kind is object or hasattr(kind, "__get__"):
         return True
-    return kind.__module__ in _SETTLED_MODULES or is_poot(kind.__module__)
+    module = kind.__module__
+    return module in _SETTLED_MODULES or module.startswith("numpy.random") or is_poot(module)

@@ -67,7 +67,7 @@ class ChanceWatch:
         self._before: Any = None
         self.frozen: list[str] = []
         held = list(_held(captures))
-        self._generators = [(label, value) for label, value in held if isinstance(value, _kinds())]
+        self._generators = [(label, value) for label, value in held if issubclass(type(value), _kinds())]
         named = [label for label, value in held if _may_ask(value)]
         self._suspects = sorted({*named, *(_NAMES & captures.names)})
         self._states: list[object] = []
@@ -163,14 +163,14 @@ def _plain(state: Any) -> object:
 
 
 def _held(captures: Captures) -> Iterator[tuple[str, Any]]:
-    """The objects that the code's names lead to, by label."""
+    """The objects that the code's names lead to, by label; `isinstance` would ask a proxy for its class."""
     for label, part in captures.parts.items():
         parts = cast("tuple[object, ...]", part) if isinstance(part, tuple) else (part,)
         if not parts or not isinstance(parts[0], Same):
             continue
         value: Any = parts[0].value
-        owner = getattr(value, "__self__", None) if isinstance(value, BuiltinMethodType) else None
-        yield label, owner if isinstance(owner, _kinds()) else value
+        owner = value.__self__ if type(value) is BuiltinMethodType else None
+        yield label, owner if issubclass(type(owner), _kinds()) else value
 
 
 def _may_ask(value: Any) -> bool:
