@@ -237,10 +237,11 @@ def as_dtype(value: DTypeLike, what: str = "dtype") -> DType:
         return BY_NAME[value]
     try:
         found = _BY_NUMPY.get(np.dtype(value).newbyteorder("="))
-    except TypeError:
+    except (TypeError, ValueError, LookupError, OverflowError, SyntaxError):  # as NumPy finds strings, lists, dicts …
         found = None
     if found is None or value is None:
-        raise UnsupportedDTypeError(what=what, actual=getattr(value, "name", None) or repr(value))
+        name = getattr(value, "name", None)
+        raise UnsupportedDTypeError(what=what, actual=name if isinstance(name, str) else f"{value!r:.60}")
     return found
 
 
