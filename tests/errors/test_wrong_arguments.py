@@ -18,6 +18,7 @@ from poot.errors import (
     ArgumentError,
     ArgumentTypeError,
     ConcretizationError,
+    IndexFault,
     PootError,
     ShapeError,
     UnsupportedDTypeError,
@@ -198,3 +199,18 @@ def test_captured_complex_arrays_are_named() -> None:
 def test_braces_in_remedies() -> None:
     for remedy in ("call it {x}", "{", "}", "{0}", "{what.no}", "{[}"):
         assert str(ArgumentError(what="a", actual=1, expected="2", remedy=remedy)).endswith(remedy)
+
+
+def test_items() -> None:
+    array = ops.reshape(X, (2, 2))
+    assert (array.item(3), array.item(1, 0), array.item(-4), X[1].item()) == (3, 2, 0, 1)
+    for index, message in (((4,), "index 4 .* extent 4"), ((1, -3), "index -3 .* axis 1 of extent 2")):
+        with pytest.raises(IndexFault, match=rf"item: {message}") as caught:
+            array.item(*index)
+        assert caught.value.where is not None
+    with pytest.raises(ShapeError, match="exactly one element"):
+        array.item()
+    wrong: Any
+    for wrong in ((2**70,), ("x",), (0, 0, 0), (1.5,)):
+        with pytest.raises(PootError, match="item"):
+            array.item(*wrong)
