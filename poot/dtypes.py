@@ -237,10 +237,11 @@ def as_dtype(value: DTypeLike, what: str = "dtype") -> DType:
         return BY_NAME[value]
     try:
         found = _BY_NUMPY.get(np.dtype(value).newbyteorder("="))
-    except TypeError:
+    except (TypeError, ValueError, LookupError, OverflowError, SyntaxError):  # as NumPy finds strings, lists, dicts …
         found = None
     if found is None or value is None:
-        raise UnsupportedDTypeError(what=what, actual=value.name if isinstance(value, np.dtype) else repr(value))
+        name = value.name if isinstance(value, np.dtype) else f"{value!r:.60}"
+        raise UnsupportedDTypeError(what=what, actual=name)
     return found
 
 

@@ -57,6 +57,11 @@ def locate_with(find: Callable[[], SourceLocation | None]) -> None:
     _finders[:] = [find]
 
 
+def caller() -> SourceLocation | None:
+    """The user's line that called poot, where a layer above knows how it is found."""
+    return _finders[0]() if _finders else None
+
+
 class PootError(Exception):
     """Base of every poot error: `fields` fill `template`; `where` is the user's line; `remedy` says what to do.
 

@@ -64,7 +64,7 @@ class ChanceWatch:
         self._function = function
         self._error: TraceError | None = None
         self._hooked = False
-        self._before: Any = None  # which `explain` sets
+        self._before: Any = None
         self.frozen: list[str] = []
         held = list(_held(captures))
         self._generators = [(label, value) for label, value in held if issubclass(type(value), _kinds())]
@@ -75,8 +75,8 @@ class ChanceWatch:
     def __enter__(self) -> ChanceWatch:
         self._states = self._now()
         self._before = sys.getprofile()
-        if self._suspects and (self._before is None or is_poot(getattr(self._before, "__module__", None))):
-            self._hooked = True
+        self._hooked = bool(self._suspects) and (self._before is None or callable(self._before))
+        if self._hooked:
             sys.setprofile(self._event)
         elif self._suspects:
             self.frozen.append(f"what {', '.join(self._suspects)} may have given, since a profiler was at work")
@@ -163,7 +163,7 @@ def _plain(state: Any) -> object:
 
 
 def _held(captures: Captures) -> Iterator[tuple[str, Any]]:
-    """The objects that the code's names lead to, by label."""
+    """The objects that the code's names lead to, by label; `isinstance` would ask a proxy for its class."""
     for label, part in captures.parts.items():
         parts = cast("tuple[object, ...]", part) if isinstance(part, tuple) else (part,)
         if not parts or not isinstance(parts[0], Same):

@@ -254,6 +254,10 @@ def scalar_dtype(value: Any) -> DType:
         return as_dtype(float)
 
 
+#: What other systems call the sizes of a launch.
+_GRIDS = ("grid", "block", "blocks", "blockdim", "griddim", "global_size", "local_size", "num_warps", "stream")
+
+
 def bind(kernel: str, parameters: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
     """Arguments by position or name, and defaults, in the order of parameters."""
     names = parameters.names
@@ -264,6 +268,8 @@ def bind(kernel: str, parameters: Parameters, args: tuple[Any, ...], kwargs: Map
         if name not in names:
             near = difflib.get_close_matches(name, (*names, *_LAUNCH), n=1)
             known = "its parameters are " + ", ".join(names) + "."
+            if name in _GRIDS:
+                near, known = [], "a grid is threads=n, or groups=n with workgroup=."
             fail(kernel, f"it has no parameter `{name}`", f"did you mean `{near[0]}`?" if near else known)
         if name in given:
             fail(kernel, f"`{name}` is given twice", "give it once.")

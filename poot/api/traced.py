@@ -45,7 +45,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-
 _CACHE: CallCache[Compiled] = CallCache()
 _WATCH = MissWatch()
 
@@ -170,8 +169,7 @@ class Traced(Generic[R_co]):
         device = choose(self.options.device, _homes(arguments, captures))
         precision = self._precision(device)
         check_call(self._signature.name, arguments, captures, precision, device)
-        call = EagerCall(self._signature, arguments, captures, device, precision)
-        result = call.run(self._function)
+        result = EagerCall(self._signature, arguments, captures, device, precision).run(self._function)
         if self.options.donate:
             self._give_away(arguments)
         return cast("R_co", result)

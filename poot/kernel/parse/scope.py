@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import math
 import types
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -190,9 +191,10 @@ class Scope:
 
     def near(self, name: str, known: set[str]) -> str:
         """A hint at the name that may have been meant, or ""."""
-        found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+        found = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
         if not found:
             return ""
+        found.sort(key=lambda other: not other.startswith(name))  # stable: else the closest is first
         prefix = "poot." if found[0] in WORDS and found[0] not in self.frame.source.function.__globals__ else ""
         return f"did you mean `{prefix}{found[0]}`?"
 
@@ -220,6 +222,8 @@ class Scope:
         value = getattr(owner, node.attr, MISSING) if lasting else self.guards.attribute(owner, node.attr)
         if value is MISSING:
             hint = self.near(node.attr, set(dir(owner))).replace("poot.", "")
+            if module == "poot" and hasattr(math, node.attr):
+                hint = f"write `math.{node.attr}`."
             self.unknown(node, f"`{ast.unparse(node.value)}` has no `{node.attr}`", hint or "check the spelling.")
         return self.constant(node, value)
 

@@ -13,7 +13,7 @@ from poot.kernel.parse.assignments import Assignments
 from poot.kernel.parse.bindings import returns
 from poot.kernel.parse.conditions import Way
 from poot.kernel.parse.scope import Local
-from poot.kernel.parse.values import NONE, Static, Typed, Value, plain
+from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, plain
 
 #: Turns that `poot.unroll` may write out.
 _MOST_TURNS = 4096
@@ -146,6 +146,11 @@ class Statements(Assignments):
             self.turns(stmt, self.constant_range(values, nodes, step))
             return
         start, stop = self.limits(values, nodes, call)
+        if not start.dtype.min <= step <= start.dtype.max:
+            signed = BY_NAME[f"i{max(32, start.dtype.bits)}"]
+            casts = ", ".join(f"{signed}({ast.unparse(node)})" for node in nodes)
+            what = f"the step {step} of a range does not fit {start.dtype}, in which it counts"
+            self.mismatch(call.args[2], what, f"count in another dtype: `range({casts}, {step})`.")
         self.loop(stmt, start, stop, step, lambda var: var)
 
     def loop(self, stmt: ast.For, start: Expr, stop: Expr, step: int, element: Callable[[Var], Expr]) -> None:
@@ -209,8 +214,25 @@ class Statements(Assignments):
             (node,) = self.plain_arguments(node, 1, 1)
             unrolled = True
         if not isinstance(node, ast.Call) or not _is(self.value(node.func), range):
+            remedy = self.counting(node, stmt.target) or remedy
             self.refuse(node, f"a loop over `{ast.unparse(node)}` is not part of the kernel language", remedy)
         return node, unrolled
+
+    def counting(self, node: ast.expr, target: ast.expr) -> str:
+        """How to write a loop over a tuple or an array that counts, or ""."""
+        text, name = ast.unparse(node), ast.unparse(target)
+        known = {*self.frame.env, *self.frame.bindings.loops, *self.frame.bindings.assigned}
+        i = next((i for i in "ijkmn" if i not in known), "number")
+        if isinstance(node, (ast.Tuple, ast.Name, ast.Attribute)):
+            match self.value(node):
+                case Array():
+                    return f"write `for {i} in range(len({text}))`, and index: `{name} = {text}[{i}]`."
+                case Tuple(items=items):
+                    counted = f"for {i} in poot.unroll(range({len(items)}))"
+                    return f"write `{counted}`, and index: `{name} = {text}[{i}]`."
+                case _:
+                    pass
+        return ""
 
     def step(self, value: Value, node: ast.AST) -> int:
         text = ast.unparse(node)
@@ -224,6 +246,11 @@ class Statements(Assignments):
 
     def limits(self, values: Sequence[Value], nodes: Sequence[ast.AST], call: ast.AST) -> list[Expr]:
         """The bounds of a range, and its step where that is no constant, in one integer dtype."""
+        for value, node in zip(values, nodes, strict=True):
+            if isinstance(value, Static) and isinstance(value.value, float):
+                self.mismatch(
+                    node, f"a range counts in integers, and is given {value.value}", f"write `{int(value.value)}`."
+                )
         if all(isinstance(value, Static) for value in values):
             found = [self.number(v, n, self.index) for v, n in zip(values, nodes, strict=True)]
         else:

@@ -134,6 +134,14 @@ class _Checker:
         if value is ...:
             self.fail(node, "`...` is not part of the kernel language", "write `pass` for an empty body.")
 
+    def subscript(self, node: ast.Subscript) -> None:
+        for part in ast.walk(node.slice):
+            if isinstance(part, ast.Constant) and part.value is ...:
+                name = ast.unparse(node.value)
+                self.fail(
+                    node, "`...` in an index is not part of the kernel language", f"index one element: `{name}[i]`."
+                )
+
     def attribute(self, node: ast.Attribute) -> None:
         if isinstance(node.ctx, ast.Store):
             self.fail(node, "an attribute cannot be assigned in a kernel", _OUT)
