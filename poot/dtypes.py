@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 from typing_extensions import override
 
-from poot.errors import ArgumentError, UnsupportedDTypeError
+from poot.errors import ArgumentError, ArgumentTypeError, UnsupportedDTypeError
 from poot.records import record
 
 Kind = Literal["bool", "int", "uint", "float"]
@@ -221,6 +221,22 @@ def is_masked(value: object) -> bool:
     """Whether a value is a masked array of NumPy, which loads `numpy.ma` where somebody makes one."""
     module = sys.modules.get("numpy.ma")
     return module is not None and isinstance(value, module.MaskedArray)
+
+
+def check_plain(value: object, what: str) -> None:
+    """ArgumentTypeError for NumPy's masked arrays and matrices, with whose elements more goes along."""
+    if type(value) is np.ndarray or not issubclass(type(value), np.ndarray):
+        return
+    if is_masked(value):
+        raise ArgumentTypeError(
+            what=what, actual="MaskedArray", expected="an array without a mask",
+            remedy="pass value.filled(…), or its data and its mask as two arrays.",
+        )  # fmt: skip
+    if isinstance(value, np.matrix):
+        raise ArgumentTypeError(
+            what=what, actual="matrix", expected="an array",
+            remedy="pass np.asarray(value): poot's operators work by element, and a matrix's do not.",
+        )  # fmt: skip
 
 
 def as_dtype(value: DTypeLike, what: str = "dtype") -> DType:

@@ -106,7 +106,7 @@ class Captures:
         """The labels and specs of the arrays."""
         pairs = zip(self.labels, self.arrays, strict=True)
         return [
-            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
+            (label, ArraySpec(as_dtype(array.dtype, f"captured {label}"), tuple(array.shape)))
             for label, array in pairs
             if array.dtype != object
         ]

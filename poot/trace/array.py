@@ -15,7 +15,7 @@ import numpy as np
 from typing_extensions import TypeIs, override
 
 from poot.dtypes import ArraySpec, DType, DTypeLike
-from poot.errors import ArgumentTypeError, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, ShapeError
 from poot.trace.places import Placed
 
 if TYPE_CHECKING:
@@ -142,6 +142,21 @@ class Array(Placed):
     def item(self, *index: int) -> bool | int | float:
         """The only element, or the one at `index`, as a Python number."""
         return cast("bool | int | float", self._value("a Python number").item(*index))
+
+    @override
+    def __format__(self, spec: str) -> str:
+        """The text of the array; a format is one of the number that a 0-d array holds."""
+        if not spec:
+            return str(self)
+        if self.shape:
+            raise ArgumentTypeError(
+                what=f"format {spec!r}", actual=f"an array {self.spec}", expected="a 0-d array",
+                remedy="format the elements of x.tolist(), or str(x).",
+            )  # fmt: skip
+        try:
+            return format(self.item(), spec)
+        except ValueError as error:
+            raise ArgumentError(what="format", actual=spec, expected=f"one of a {self.dtype} ({error})") from None
 
     def tobytes(self) -> bytes:
         """The elements' bytes in row-major order."""

@@ -13,7 +13,15 @@ import pytest
 
 import poot
 from poot import ops
-from poot.errors import ArgumentError, ArgumentTypeError, PootError, ShapeError
+from poot.errors import (
+    AllocationError,
+    ArgumentError,
+    ArgumentTypeError,
+    ConcretizationError,
+    PootError,
+    ShapeError,
+    UnsupportedDTypeError,
+)
 
 ROUNDS = 8
 MATRIX = np.ones((3, 4), np.float32)
@@ -135,3 +143,58 @@ def test_heads_of_no_dimensions_attend_evenly() -> None:
     np.testing.assert_allclose(found, [[2, 3]])
     with pytest.raises(ShapeError):
         ops.nn.attention(np.ones((1, 0), np.float32), np.ones((2, 1), np.float32), values)
+
+
+MATRIX_OF_NUMPY = np.ones((4, 4), np.float32).view(np.matrix)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: X * MATRIX_OF_NUMPY, lambda: MATRIX_OF_NUMPY * X, lambda: X @ MATRIX_OF_NUMPY,
+        lambda: MATRIX_OF_NUMPY @ X, lambda: poot.asarray(MATRIX_OF_NUMPY), lambda: ops.asarray(MATRIX_OF_NUMPY),
+        lambda: poot.asarray([MATRIX_OF_NUMPY]), lambda: ops.sum(MATRIX_OF_NUMPY), lambda: ops.full(4, MATRIX_OF_NUMPY),
+        lambda: X[MATRIX_OF_NUMPY.astype(np.int32)], lambda: X.at[0].set(MATRIX_OF_NUMPY),
+        lambda: ops.where(MATRIX_OF_NUMPY, 1, 0), lambda: ops.stack([MATRIX_OF_NUMPY]), lambda: X == MATRIX_OF_NUMPY,
+    ],
+)  # fmt: skip
+def test_matrices_of_numpy_are_refused(call: Callable[[], object]) -> None:
+    for run in (call, lambda: poot.trace(call).graph()):
+        with pytest.raises(ArgumentTypeError, match="matrix given, expected an array") as caught:
+            run()
+        assert "np.asarray" in str(caught.value)
+        assert caught.value.where is not None
+
+
+def test_formats() -> None:
+    assert f"{X[1]:.2f}" == "1.00"
+    assert f"{X}" == str(X)
+    assert f"{ops.astype(X, 'bf16')[1]:.1f}" == "1.0"
+    for array in (X, X[:1], X[None]):
+        with pytest.raises(ArgumentTypeError, match=r"format '.2f': an array f32\[.* given, expected a 0-d array"):
+            f"{array:.2f}"
+    with pytest.raises(ArgumentError, match="format: 'x' is not valid"):
+        f"{X[0]:x}"
+    with pytest.raises(ArgumentTypeError, match=r"format '.2f'"):
+        poot.trace(lambda x: f"{x:.2f}")(X)
+    with pytest.raises(ConcretizationError, match="as a Python number"):
+        poot.trace(lambda x: f"{x[0]:.2f}")(X)
+
+
+def test_memory_that_is_not_there() -> None:
+    for call in (lambda: ops.zeros(2**50), lambda: poot.trace(lambda: ops.zeros(2**50))()):
+        with pytest.raises(AllocationError, match="Remedy: use smaller arrays") as caught:
+            call()
+        assert caught.value.where is not None
+        assert caught.value.where.file == __file__
+
+
+def test_captured_complex_arrays_are_named() -> None:
+    turn = np.ones(4, np.complex64)
+    with pytest.raises(UnsupportedDTypeError, match=r"captured .*turn.*complex64"):
+        poot.trace(lambda x: x * turn)(X)
+
+
+def test_braces_in_remedies() -> None:
+    for remedy in ("call it {x}", "{", "}", "{0}", "{what.no}", "{[}"):
+        assert str(ArgumentError(what="a", actual=1, expected="2", remedy=remedy)).endswith(remedy)

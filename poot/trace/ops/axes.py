@@ -6,7 +6,7 @@ import math
 import operator
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -98,7 +98,7 @@ def flag(value: Any, what: str) -> bool:
     if value is True or value is False:
         return value
     if isinstance(value, (int, np.bool_, np.integer)) or (is_array(value) and value.shape == ()):
-        return bool(value)
+        return bool(cast("Any", value))
     raise ArgumentTypeError(what=what, actual=shown(value), expected="True or False", where=user_location())
 
 

@@ -14,7 +14,7 @@ from typing import cast as _cast_type
 
 import numpy as np
 
-from poot.dtypes import DType, DTypeLike, bool_, f32, f64, i32
+from poot.dtypes import DType, DTypeLike, bool_, check_plain, f32, f64, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, active, bind1, is_traced, joined, lift
@@ -48,6 +48,7 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
     which change where a kernel writes into them.
     """
     wanted = None if dtype is None else dtype_argument(dtype)
+    check_plain(obj, "asarray")
     if copy is False and not (isinstance(obj, Array) and wanted in (None, obj.dtype)):
         if not _is_foreign(obj) or is_traced():
             raise ArgumentError(what="asarray: copy", actual=False, expected="True or None", where=user_location())

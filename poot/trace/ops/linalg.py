@@ -78,7 +78,7 @@ def products(
             what=what, actual=bool_, expected="numbers", where=user_location(), remedy="cast the bools with i32(x)."
         )
     for axes in (contract, batch):
-        if not isinstance(axes, (tuple, list)) or len(axes) != 2:
+        if type(axes) not in (tuple, list) or len(axes) != 2:
             raise ArgumentTypeError(what=what, actual=shown(axes), expected="a pair of axes", where=user_location())
     ranks = len(a.shape), len(b.shape)
     ours, theirs = (many_axes(axes, rank, what) for axes, rank in zip(contract, ranks, strict=True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from poot.dtypes import f32, i32
 from poot.errors import ArgumentError, DTypeError, ShapeError
-from poot.trace.array import Array, ArrayLike
+from poot.trace.array import Array, ArrayLike, is_array
 from poot.trace.dispatch import joined, lift
 from poot.trace.ops import elementwise, logic, manipulation, reductions
 from poot.trace.ops.axes import flag, number, scalar, static_int
@@ -210,8 +210,9 @@ def rope_table(positions: ArrayLike, frequencies: ArrayLike, *, scale: float = 1
         places = lift(cast(cast(positions, dtype_of(positions, "rope: positions")), f32))
         angles = manipulation.expand_dims(places, -1) * lift(cast(frequencies, f32))
         cos, sin = elementwise.cos(angles), elementwise.sin(angles)
-        scale = scalar(scale, "rope_table: scale")
-        return (cos, sin) if isinstance(scale, (int, float)) and scale == 1 else (cos * scale, sin * scale)
+        factor = scalar(scale, "rope_table: scale")
+        plain = not is_array(factor) and factor == 1
+        return (cos, sin) if plain else (cos * factor, sin * factor)
 
 
 def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, *, interleaved: bool = False) -> Array:
