@@ -237,7 +237,7 @@ class _Walk:
         if not known.library and (number := self._seen.get(id(kind))) is not None:
             del found[items]  # the class, which has been followed
             return Same(value) if part is None else part, number
-        if kind in _TRANSPARENT or is_bound(value):
+        if kind in _TRANSPARENT or (known.library and is_bound(value)):
             return kind.__name__
         if part is None:
             if known.library and len(found) == items and not _settled(kind):

@@ -217,7 +217,7 @@ def members(value: object, names: frozenset[str] | set[str]) -> list[Member]:
             slot: Any = vars(kind.__mro__[place])[name]
             _add(found, name, functools.partial(slot.__get__, value, kind))
     space = attributes(value)
-    if is_bound(value):
+    if known.library and is_bound(value):
         found += [("__func__", space["__poot_function__"]), ("__self__", space["_owner"])]
     elif space:
         found += [(name, item) for name, item in space.items() if name in names or name in _WRAPPED]
