@@ -17,6 +17,7 @@ import numpy as np
 from typing_extensions import override
 
 from poot.errors import ArgumentError, ArgumentTypeError, UnsupportedDTypeError
+from poot.probe import has
 from poot.records import record
 
 Kind = Literal["bool", "int", "uint", "float"]
@@ -72,9 +73,8 @@ class DType(type):
     @override
     def __call__(cls, value: Any = 0, /) -> Any:
         """Cast: poot arrays and tracers through `ops`, everything else to a NumPy array or scalar of this dtype."""
-        astype = getattr(value, "__poot_astype__", None)
-        if astype is not None:
-            return astype(cls)
+        if has(value, "__poot_astype__"):
+            return value.__poot_astype__(cls)
         result = np.asarray(value).astype(cls.dtype)
         return result if isinstance(value, np.ndarray) else result[()]
 
@@ -256,8 +256,8 @@ def as_dtype(value: DTypeLike, what: str = "dtype") -> DType:
     except (TypeError, ValueError, LookupError, OverflowError, SyntaxError):  # as NumPy finds strings, lists, dicts …
         found = None
     if found is None or value is None:
-        name = getattr(value, "name", None)
-        raise UnsupportedDTypeError(what=what, actual=name if isinstance(name, str) else f"{value!r:.60}")
+        name = value.name if isinstance(value, np.dtype) else f"{value!r:.60}"
+        raise UnsupportedDTypeError(what=what, actual=name)
     return found
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import optree
 
 from poot.api.foreign import device_array
-from poot.api.libraries import has
 from poot.dtypes import ArraySpec, DType, as_dtype, is_masked
 from poot.errors import ArgumentError, CaptureError, PootError
+from poot.probe import has
 from poot.trace.array import Array
 from poot.trace.source import user_location
 from poot.trace.tracer import WeakTracer

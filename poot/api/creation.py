@@ -16,6 +16,7 @@ from poot.backends.binding import check_array
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, check_plain, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
+from poot.probe import has
 from poot.trace import ops
 from poot.trace.array import Array
 from poot.trace.dispatch import active
@@ -83,7 +84,7 @@ def _has_arrays(items: Sequence[Any]) -> bool:
     return any(
         _has_arrays(cast("Sequence[Any]", item))
         if isinstance(item, (list, tuple))
-        else hasattr(item, "__dlpack__") and not isinstance(item, np.generic)
+        else has(item, "__dlpack__") and not isinstance(item, np.generic)
         for item in items
     )
 

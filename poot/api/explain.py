@@ -142,6 +142,8 @@ def _text(part: Hashable) -> str:
     if not isinstance(part, tuple):
         return _short(str(part))
     items = cast("tuple[object, ...]", part)
+    if items and isinstance(items[0], Same):
+        return _text(items[0])
     if len(items) < 2 or not isinstance(items[0], type):
         return _short(str(items))
     kind, value = cast("tuple[type[object], object]", items[:2])
@@ -200,10 +202,11 @@ def _an(kind: str) -> str:
 
 
 @contextmanager
-def watching(ran: list[types.CodeType]) -> Generator[None]:
-    """Note the users' code that runs inside the block, as long as it reads anything; a profiler goes before."""
+def watching() -> Generator[list[types.CodeType]]:
+    """The users' code that runs inside the block, as far as it reads anything; a profiler goes before."""
+    ran: list[types.CodeType] = []
     if sys.getprofile() is not None:
-        yield
+        yield ran
         return
     seen: set[types.CodeType] = set()
 
@@ -218,6 +221,6 @@ def watching(ran: list[types.CodeType]) -> Generator[None]:
 
     sys.setprofile(note)
     try:
-        yield
+        yield ran
     finally:
         sys.setprofile(None)

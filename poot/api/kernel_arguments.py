@@ -18,6 +18,7 @@ from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.errors import LaunchError, PootError, UnsupportedDTypeError
 from poot.kernel.language import BufferType
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter, Element, Parameters
+from poot.probe import has
 from poot.trace.source import user_location
 
 HostArray: TypeAlias = np.ndarray[Any, Any]
@@ -131,7 +132,7 @@ def scalar(kernel: str, name: str, value: Any, dtype: DType) -> bool | int | flo
         if isinstance(value, _BOOLS):
             return bool(value)
     elif dtype.is_integer:
-        if hasattr(value, "__index__") and not isinstance(value, _ARRAYS):
+        if has(value, "__index__") and not isinstance(value, _ARRAYS):
             number = operator.index(value)
             if not dtype.min <= number <= dtype.max:
                 remedy = f"{dtype} holds {dtype.min} to {dtype.max}; declare a wider dtype."

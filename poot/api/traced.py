@@ -158,8 +158,7 @@ class Traced(Generic[R_co]):
             fixed, function = self.options.device is not None, cast("FunctionType", self.__poot_function__)
             fast = FastCall.make(compiled, function, arguments, captures.arrays, device, fixed=fixed, trees=trees)
             self._fast.keep(key, compiled, fast)
-            if fast is not None and not trees:
-                self._latest = fast
+            self._latest = self._latest if fast is None or trees else fast
         return cast("R_co", result)
 
     def _call_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
@@ -319,8 +318,7 @@ class Traced(Generic[R_co]):
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
-        ran: list[CodeType] = []
-        with watching(ran):
+        with watching() as ran:
             recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
         device = choose(self.options.device, _homes(arguments, captures))
         program = self._plan(recorded, device)

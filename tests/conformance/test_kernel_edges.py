@@ -11,6 +11,7 @@ import pytest
 from poot.api.devices import Device
 from poot.api.kernels import Kernel, kernel
 from poot.dtypes import DType, as_dtype, bf16, f16, f32, f64, i32
+from poot.errors import KernelFault
 from poot.kernel.language import In, InOut, Out, thread_index
 
 
@@ -212,3 +213,21 @@ def test_literal_powers_of_integers_wrap(device: Device) -> None:
     whole_powers(a, agreed, threads=len(a), device=device)
     wide = [(int(v) ** 2 + 3 * int(v) ** 3 + 2**31) % 2**32 - 2**31 for v in a]
     assert agreed.tolist() == wide
+
+
+@kernel
+def faults_and_returns(x: In[f32], y: InOut[f32], past: int):
+    i = thread_index()
+    v = x[i + past]
+    for k in range(3):
+        if v < f32(k):
+            y[i] = x[i + 2 * past]
+            return
+    y[i] = 1
+
+
+def test_a_fault_before_a_return_is_the_one_that_is_told(device: Device) -> None:
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    with pytest.raises(KernelFault, match="index 100 of x"):
+        faults_and_returns(x, y, 100, threads=1, device=device)
+    faults_and_returns(x, y, 0, threads=4, device=device)

@@ -131,6 +131,15 @@ def test_no_other_function_is_suggested(name: str) -> None:
         launch(build(f"y[i] = math.{name}(x[i])"))
 
 
+def test_loops_that_are_written_out_inside_one_another_count_together() -> None:
+    before = "def h(v):\n    for j in unroll(range(100)):\n        v += 1\n    return v"
+    with pytest.raises(KernelError, match=r"unrolling writes out 5000 turns, 50 times 100\n"):
+        launch(build("for k in unroll(range(50)):\n    y[i] = h(x[i])", before))
+    launch(
+        build("for k in unroll(range(2)):\n    for j in unroll(range(3)):\n        y[i] += 1\ny[i] = h(x[i])", before)
+    )
+
+
 def test_a_kernel_in_a_class() -> None:
     with pytest.raises(KernelError, match="leave `self` out: a kernel in a class is no method"):
         module("class C:\n    @kernel\n    def k(self, y: Out[f32]): pass\n")

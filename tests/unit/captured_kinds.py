@@ -441,6 +441,33 @@ c = Config(); c.inner = Config(); c.inner.k = 2.0
 def f(x): return x * operator.attrgetter("inner.k")(c)
 def change(): c.inner.k = 5.0
 """,
+    "a traced method of an object": """
+import poot
+class Model:
+    k = 2.0
+    @poot.trace
+    def forward(self, x): return x * self.k
+m = Model()
+forward = m.forward
+def f(x): return forward(x)
+def change(): m.k = 5.0
+""",
+    "a method of an object": """
+class Model:
+    k = 2.0
+    def forward(self, x): return x * self.k
+m = Model()
+forward = m.forward
+def f(x): return forward(x)
+def change(): m.k = 5.0
+""",
+    "a partial of a helper": """
+import functools
+scale, table = 2.0, [2.0]
+part = functools.partial(lambda x, t: x * scale * t[0], t=table)
+def f(x): return part(x)
+def change(): table[0] = 5.0
+""",
     "an attribute that is deleted": """
 class Config: k = 2.0
 c = Config(); c.k = 5.0

@@ -50,6 +50,7 @@ from poot.kernel.parse.values import (
     weak_numbers,
     zero,
 )
+from poot.probe import has
 
 #: Python's own functions that kernels have; the others have hints in calls.py.
 BUILTINS = ("abs", "bool", "divmod", "float", "int", "len", "max", "min", "pow", "range")
@@ -203,7 +204,7 @@ class Scope:
             if value not in self.variables:
                 self.unknown(node, f"`{value.__name__}` stands for no dtype here", "use it in a parameter: x: In[T].")
             return Static(self.variables[value])
-        if isinstance(value, np.ndarray) or hasattr(value, "__poot_astype__"):
+        if isinstance(value, np.ndarray) or has(value, "__poot_astype__"):
             self.refuse(node, f"`{ast.unparse(node)}` is an array from outside the kernel", "pass it as a parameter.")
         if isinstance(value, (list, dict, set)):
             kind = type(cast("object", value)).__name__

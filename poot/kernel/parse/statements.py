@@ -33,7 +33,9 @@ def _is(value: Value, function: object) -> bool:
 
 
 class Statements(Assignments):
-    """Parses the bodies of functions."""
+    """Parses the bodies of functions; `written` counts how often the loops that are written out repeat this point."""
+
+    written = 1
 
     def run(self, body: Sequence[ast.stmt]) -> Value | None:
         """Parse statements into the open block; the value of the `return` that they end in, or None."""
@@ -284,20 +286,25 @@ class Statements(Assignments):
                 )
         start, stop = (cast(Static, value).value for value in values)
         turns = range(start, stop, step)
-        if len(turns) > _MOST_TURNS:
-            self.mismatch(nodes[-1], f"unrolling writes out {len(turns)} turns", f"unroll at most {_MOST_TURNS}.")
+        count = self.written * len(turns)
+        if count > _MOST_TURNS:
+            inside = f", {self.written} times {len(turns)}" if self.written > 1 else ""
+            remedy = f"unroll at most {_MOST_TURNS}{', loops inside one another together' if inside else ''}."
+            self.mismatch(nodes[-1], f"unrolling writes out {count} turns{inside}", remedy)
         return turns
 
     def turns(self, stmt: ast.For, values: range) -> None:
         """Write a loop out; its name is a constant in each turn."""
         assert isinstance(stmt.target, ast.Name)
         self.frame.loops.append(None)
+        before, self.written = self.written, self.written * max(1, len(values))
         for value in values:
             with self.written_here(stmt.body):
                 self.count(stmt.target, Static(value))
                 self.run(stmt.body)
             if self.frame.definite is None:
                 break
+        self.written = before
         self.frame.loops.pop()
 
     def repeated(self, stmt: ast.While) -> None:

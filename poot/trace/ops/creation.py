@@ -16,6 +16,7 @@ import numpy as np
 
 from poot.dtypes import DType, DTypeLike, bool_, check_plain, f32, f64, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
+from poot.probe import has
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, active, bind1, is_traced, joined, lift
 from poot.trace.graph import Literal
@@ -66,7 +67,7 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
 
 def _is_foreign(x: Any) -> bool:
     """Whether x is an array of another library, NumPy included."""
-    return hasattr(x, "__dlpack__") and not isinstance(x, (Array, np.generic))
+    return has(x, "__dlpack__") and not isinstance(x, (Array, np.generic))
 
 
 def _held(x: Any) -> Any:
