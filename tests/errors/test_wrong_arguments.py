@@ -36,7 +36,7 @@ WRONG: list[Any] = [
     1.5, np.array("a"), b"x", (2**70,), True, np.array([1, 0]), X,
 ]  # fmt: skip
 #: Functions of the user's functions, whose errors are the user's.
-CALLING = {"cond", "while_loop", "scan"}
+CALLING = {"cond", "while_loop", "scan", "fori_loop", "switch"}
 
 
 def functions() -> dict[str, Callable[..., Any]]:

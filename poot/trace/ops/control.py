@@ -19,6 +19,7 @@ from poot.trace.dispatch import Operand, active, joined, lift
 from poot.trace.graph import Literal, Params
 from poot.trace.ops import creation, manipulation
 from poot.trace.ops.axes import flag, shown, static_int
+from poot.trace.ops.axes import operands as operands_of
 from poot.trace.ops.maps import truth
 from poot.trace.ops.promotion import cast, dtype_of, shape_of, spec_of, strong
 from poot.trace.ops.regions import Region, common_specs, conformed, same_structure
@@ -215,6 +216,7 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body: Callable[[Any, T], T], i
     Bounds that are Python ints make a scan; others, 0-d integer arrays, a loop that ends at run time.  `body` gives a
     pytree of the structure, shapes and dtypes of its second argument.
     """
+    _check_callable(body, "fori_loop: body")
     first, last = python_number(lower), python_number(upper)
     if isinstance(first, int) and isinstance(last, int):
         steps = creation.arange(first, max(first, last), dtype=i32)
@@ -239,6 +241,9 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., T]], /, *operands:
 
     All branches give pytrees of one structure, with leaves of equal shapes and dtypes, as those of `cond` do.
     """
+    branches = operands_of(branches, "switch: branches")
+    for branch in branches:
+        _check_callable(branch, "switch: branches")
     if not branches:
         raise ArgumentError(what="switch: branches", actual=(), expected="at least one", where=user_location())
     number = python_number(index)

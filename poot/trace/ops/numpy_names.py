@@ -12,7 +12,7 @@ from poot.errors import ShapeError
 from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.dispatch import is_traced, joined, lift
 from poot.trace.ops import creation, elementwise, linalg, logic, manipulation, ordering, reductions
-from poot.trace.ops.axes import many_axes, one_axis
+from poot.trace.ops.axes import flag, many_axes, one_axis, operands, shape_argument, static_int
 from poot.trace.ops.namespace import DEPENDENT, refuse
 from poot.trace.ops.promotion import cast, common_float, dtype_of, shape_of, strong
 from poot.trace.source import user_location
@@ -50,17 +50,18 @@ def _with_axes(x: ArrayLike, rank: int) -> Array:
 
 def vstack(xs: Sequence[ArrayLike], /) -> Array:
     """The arrays below each other, along the first axis; those of one axis count as rows."""
-    return manipulation.concat([_with_axes(x, 2) for x in xs], axis=0)
+    return manipulation.concat([_with_axes(x, 2) for x in operands(xs, "vstack")], axis=0)
 
 
 def hstack(xs: Sequence[ArrayLike], /) -> Array:
     """The arrays beside each other, along the second axis, or the only one."""
-    rows = [_with_axes(x, 1) for x in xs]
+    rows = [_with_axes(x, 1) for x in operands(xs, "hstack")]
     return manipulation.concat(rows, axis=1 if rows and rows[0].ndim > 1 else 0)
 
 
 def column_stack(xs: Sequence[ArrayLike], /) -> Array:
     """The arrays beside each other, along the second axis; those of one axis count as columns."""
+    xs = operands(xs, "column_stack")
     return manipulation.concat(
         [_with_axes(x, 1)[:, None] if len(shape_of(x)) < 2 else lift(strong(x)) for x in xs], axis=1
     )
@@ -83,6 +84,8 @@ def diag(x: ArrayLike, /, k: int = 0) -> Array:
         return linalg.diagonal(array, offset=k)
     if array.ndim != 1:
         raise ShapeError(what="diag", actual=array.shape, expected="one axis or two", where=user_location())
+    k = static_int(k, "diag: k")
+    shape_argument(array.size + builtins.abs(k), "diag")
     extent = array.size + builtins.abs(k)
     with joined(array):
         rows, columns = creation.iota((extent, extent), 0), creation.iota((extent, extent), 1)
@@ -146,7 +149,7 @@ def median(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> Arr
     middle = reductions.mean(ordered[..., (count - 1) // 2 : count // 2 + 1], axis=-1)
     found = logic.where(logic.isnan(ordered[..., -1]), math.nan, middle)
     kept = [1 if place in axes else extent for place, extent in enumerate(array.shape)]
-    return manipulation.reshape(found, kept) if keepdims else found
+    return manipulation.reshape(found, kept) if flag(keepdims, "keepdims") else found
 
 
 def average(x: ArrayLike, /, axis: Axis = None, weights: ArrayLike | None = None, *, keepdims: bool = False) -> Array:

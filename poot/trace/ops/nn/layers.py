@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from poot.dtypes import DTypeLike, f32
 from poot.errors import DTypeError, ShapeError
-from poot.trace.array import Array, ArrayLike, IndexMode
+from poot.trace.array import Array, ArrayLike, IndexMode, is_array
 from poot.trace.dispatch import joined, lift
 from poot.trace.ops import indexing, logic, manipulation
-from poot.trace.ops.axes import one_axis, shape_argument
+from poot.trace.ops.axes import one_axis, scalar, shape_argument
 from poot.trace.ops.creation import astype, iota
 from poot.trace.ops.linalg import products
 from poot.trace.ops.promotion import cast, common_dtype, dtype_argument, dtype_of, shape_of
@@ -78,6 +78,7 @@ def one_hot(
         if count and count - 1 > dtype_in.max:  # the indices' dtype cannot count so far
             column = astype(column, f"{'i' if dtype_in.kind == 'int' else 'u'}32")
         hit = column == iota(whole, place, column.dtype)
-        if (on, off) == (1, 0):
+        on, off = scalar(on, "one_hot: on"), scalar(off, "one_hot: off")
+        if not is_array(on) and not is_array(off) and (on, off) == (1, 0):
             return astype(hit, found)
         return logic.where(hit, lift(cast(on, found)), lift(cast(off, found)))
