@@ -6,7 +6,7 @@ bits, and `params.zero`, which is 0 at run time and unknown to the compiler, fen
 
 from __future__ import annotations
 
-from poot.dtypes import DType, bool_, f32, f64, i64, u64
+from poot.dtypes import DType, bool_, f32, f64, i32, i64, u64
 
 
 def type_of(dtype: DType) -> str:
@@ -380,8 +380,8 @@ fn launch_group(workgroup: vec3<u32>, counts: vec3<u32>) -> vec3<u32> {
 def fault(name: str, index: DType) -> str:
     """Keep the first fault of a launch."""
     t = index.name
-    high = "i32({0} >> 32u)" if index in (i64, u64) else "{0} >> 31u"
-    low = "i32({0})" if index in (i64, u64) else "{0}"
+    high = "i32({0} >> 32u)" if index in (i64, u64) else "{0} >> 31u" if index is i32 else "0"
+    low = "{0}" if index is i32 else "i32({0})"
     return f"""
 fn {name}(site: i32, axis: i32, index: {t}, extent: {t}) {{
     let first = params.fault_first;
