@@ -80,16 +80,17 @@ class Target:
             plain = cast("Mapping[str, Any]", json.loads(text))
             if plain["version"] != _VERSION:
                 raise SerialisationError(what="target", message=f"version {plain['version']} is not {_VERSION}")
+            limits: dict[str, int] = {name: _whole(value) for name, value in plain["limits"].items()}
             return Target(
-                plain["backend"],
-                plain["arch"],
-                tuple(plain["languages"]),
-                frozenset(BY_NAME[name] for name in plain["dtypes"]),
-                frozenset(plain["features"]),
-                tuple(sorted(plain["limits"].items())),
+                _text(plain["backend"]),
+                _text(plain["arch"]),
+                tuple(cast("Language", name) for name in _texts(plain["languages"])),
+                frozenset(BY_NAME[name] for name in _texts(plain["dtypes"])),
+                frozenset(_texts(plain["features"])),
+                tuple(sorted(limits.items())),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise SerialisationError(what="target", message=f"damaged: {error!r}") from error
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise SerialisationError(what="target", message=f"damaged: {error!r:.200}") from error
 
     @property
     def fingerprint(self) -> str:
@@ -108,6 +109,24 @@ class Target:
     @override
     def __str__(self) -> str:
         return self.name
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.50} is no text")
+    return value
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.50} is no list")
+    return [_text(item) for item in cast("list[object]", value)]
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(f"{value!r:.50} is no limit")
+    return value
 
 
 def _cpu(arch: str) -> Target:

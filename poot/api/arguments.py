@@ -150,6 +150,8 @@ class Signature:
             return Leaf(path, "spec", value, value)
         if isinstance(value, DType):
             return Leaf(path, "static", value, value)
+        if isinstance(value, type) and issubclass(cast("type[object]", value), np.generic):
+            return Leaf(path, "static", value, cast("Hashable", value))  # a dtype, as NumPy's users write it
         if isinstance(value, np.bool_):
             value = bool(cast("object", value))
         if isinstance(value, _STATIC):

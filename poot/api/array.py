@@ -113,7 +113,7 @@ class DeviceArray(Array):
         """Where the host addresses the first element, on devices whose buffers have an address."""
         return self._memory.buffer.address + self._offset  # type: ignore[attr-defined]
 
-    def view(self) -> BufferView:
+    def buffer_view(self) -> BufferView:
         """The memory, for a launch or a read; EngineError if the array was donated.
 
         A fault of the computation that made the array is raised here, so that no result is ever made of a faulty one.
@@ -146,7 +146,7 @@ class DeviceArray(Array):
         """Wait for the computation, and raise its fault if it had one."""
         self._require_present()
         self._memory.device.synchronize()
-        self.view()
+        self.buffer_view()
         return self
 
     @override
@@ -155,7 +155,7 @@ class DeviceArray(Array):
 
     def numpy(self, dtype: DTypeLike = None) -> NumpyArray:
         """The elements, read-only; without a copy where the host can address them.  `dtype` converts them."""
-        view = self.view()
+        view = self.buffer_view()
         window = self._memory.device.host_view(view, self._spec.nbytes)
         if window is None:
             array = np.empty(self._spec.shape, self._spec.dtype.dtype)
@@ -176,7 +176,7 @@ class DeviceArray(Array):
 
     def _seen_from(self, backend: DeviceBackend) -> DeviceArray:
         """The same memory as an array of a device that shares it."""
-        view = self.view()
+        view = self.buffer_view()
         return DeviceArray(_Part(backend, view.buffer, self._memory), self._spec, None, view.offset)
 
     # --- other libraries ---
@@ -190,7 +190,7 @@ class DeviceArray(Array):
         sharing = sharing_of(backend)
         if sharing is not None:
             return sharing.device()
-        if backend.host_view(self.view(), 0) is None:
+        if backend.host_view(self.buffer_view(), 0) is None:
             raise DeviceError(
                 device=self.device, message="its arrays are not exported", remedy='use x.to_device("cpu") first.'
             )
@@ -214,7 +214,7 @@ class DeviceArray(Array):
         wanted = here if dl_device is None else dl_device
         if sharing is not None and wanted == here:
             versioned = max_version is not None and max_version[0] >= 1
-            return sharing.export(self.view(), self._spec, stream, versioned=versioned, copy=bool(copy))
+            return sharing.export(self.buffer_view(), self._spec, stream, versioned=versioned, copy=bool(copy))
         if wanted != (_DLPACK_CPU, 0) or (wanted != here and copy is False):
             raise BufferError(f"an array on {self.device} is not exported to DLPack device {dl_device}")
         if wanted == here:
@@ -228,7 +228,7 @@ class DeviceArray(Array):
         sharing = sharing_of(self._memory.device)
         if sharing is None:
             raise AttributeError(f"an array on {self.device} has no __cuda_array_interface__")
-        return sharing.interface(self.view(), self._spec)
+        return sharing.interface(self.buffer_view(), self._spec)
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise ArrayMutationError(what=f"an array {self._spec}", where=user_location())
@@ -241,7 +241,7 @@ class DeviceArray(Array):
 
     def __copy__(self) -> DeviceArray:
         """The same elements in memory of their own: kernels write into arrays, and calls are given them."""
-        source, device = self.view(), self._memory.device
+        source, device = self.buffer_view(), self._memory.device
         memory = Memory(device, device.allocate(self.nbytes))
         device.copy(source, BufferView(memory.buffer), self.nbytes)
         return DeviceArray(memory, self._spec)
@@ -269,7 +269,7 @@ class DeviceArray(Array):
 def _text(array: DeviceArray, prefix: str) -> str:
     if array.size <= _SHOWN:
         return np.array2string(_plain(array.numpy()), separator=", ", prefix=prefix)
-    if array.backend.host_view(array.view(), 0) is not None:
+    if array.backend.host_view(array.buffer_view(), 0) is not None:
         return np.array2string(_plain(array.numpy()), separator=", ", prefix=prefix, threshold=_SHOWN)
     corners = array
     for axis, extent in enumerate(array.shape):

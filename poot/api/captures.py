@@ -90,13 +90,15 @@ class Same:
 class Captures:
     """What was found: key parts by the name under which the code reads them, and the arrays among them in order.
 
-    `opaque` are the objects that are not followed, though they may change: a label and the name of the type each.
+    `names` are those that the reachable code reads.  `opaque` are the objects that are not followed, though they may
+    change: a label and the name of the type each.
     """
 
     parts: dict[str, Hashable] = field(default_factory=dict[str, Hashable])
     arrays: list[Any] = field(default_factory=list[Any])
     labels: list[str] = field(default_factory=list[str])
     functions: list[types.FunctionType] = field(default_factory=list[types.FunctionType])
+    names: frozenset[str] = frozenset()
     opaque: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def specs(self) -> list[tuple[str, ArraySpec]]:
@@ -144,7 +146,7 @@ class _Walk:
 
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
-        self.found = Captures()
+        self.found = Captures(names=names)
         self._seen: dict[int, int] = {}
         self._array_numbers: dict[int, int] = {}
         self._labels: dict[str, int] = {}

@@ -105,7 +105,7 @@ class Kept:
             array = arrays[argument]
             if type(array) is not DeviceArray or _tracked.arrays.get(array.memory) is not contents:
                 return False
-            if array.view().offset != offset:
+            if array.buffer_view().offset != offset:
                 return False
         return True
 

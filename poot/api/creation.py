@@ -9,9 +9,9 @@ import numpy as np
 
 from poot.api.arguments import foreign_array
 from poot.api.array import DeviceArray, Held, upload
-from poot.api.devices import Device, choose
+from poot.api.devices import Device, choose, precision_of
 from poot.api.foreign import device_array
-from poot.api.precision import Precision
+from poot.api.precision import KEPT
 from poot.backends.binding import check_array
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, f32, i32, is_masked
@@ -61,8 +61,14 @@ def asarray(
         both = wanted.is_float and array.dtype.kind == "f"  # no device need have the wider one
         with np.errstate(over="ignore"):
             array = array.astype(wanted.dtype) if both else np.asarray(ops.astype(upload(array, backend), wanted))
+    precision = KEPT if wanted is not None else precision_of(KEPT, device, backend)
     spec = ArraySpec(as_dtype(array.dtype, "array"), array.shape)
-    Precision().check("asarray", [("the array", spec)], backend.target)
+    precision.check("asarray", [("the array", spec)], backend.target)
+    if precision.spec(spec) != spec:
+        if copy is False:
+            raise ArgumentError(what="copy", actual=False, expected="True or None where the dtype changes")
+        array = precision.convert("array", np.asarray(array), precision.spec(spec))
+        spec = precision.spec(spec)
     if copy is not False:
         return upload(array, backend)
     host = check_array("array", array, spec)

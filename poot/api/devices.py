@@ -17,6 +17,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from poot.api.precision import F64, I64, KEPT, Precision
 from poot.backends.device import DeviceBackend, backend_names, open_device
 from poot.backends.sharing import same_memory
 from poot.backends.survey import survey
@@ -27,12 +28,16 @@ from poot.trace.source import user_location
 
 
 class Device:
-    """A device: pass it as `device=`, to `Engine`, or use it in `with` to make it the default of a block."""
+    """A device: pass it as `device=`, to `Engine`, or use it in `with` to make it the default of a block.
 
-    __slots__ = ("backend",)
+    `precision` says what becomes there of 64-bit arrays of calls that do not say so themselves.
+    """
 
-    def __init__(self, backend: DeviceBackend) -> None:
+    __slots__ = ("backend", "precision")
+
+    def __init__(self, backend: DeviceBackend, precision: Precision = KEPT) -> None:
         self.backend = backend
+        self.precision = precision
 
     @property
     def name(self) -> str:
@@ -65,15 +70,15 @@ class Device:
 
     @override
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Device) and self.backend is other.backend
+        return isinstance(other, Device) and self.backend is other.backend and self.precision == other.precision
 
     @override
     def __hash__(self) -> int:
-        return hash(id(self.backend))
+        return hash((id(self.backend), self.precision))
 
     @override
     def __repr__(self) -> str:
-        return f"poot.device({self.name!r})"
+        return f"poot.device({self.name!r}{self.precision.text})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise DeviceError(device=self.name, message="a device cannot be pickled or copied; keep its name instead")
@@ -113,18 +118,24 @@ class DeviceReports(tuple[DeviceReport, ...]):
         return "\n".join(map(str, self))
 
 
-def device(name: str | Device | None = None, *, language: Language | None = None) -> Device:
+def device(
+    name: str | Device | None = None, *, language: Language | None = None, f64: F64 = None, i64: I64 = None
+) -> Device:
     """The device called "cpu", "interpret", "wgpu", "opencl", "cuda", "cuda:1" …; without a name, the default one.
 
     `language` chooses among those of the device: `device("cuda", language="ptx")` compiles to PTX, not through Triton.
+    `f64="f32"` and `i64="i32"` convert 64-bit arrays of calls on this device, integers range-checked, where the traced
+    function does not say itself; without them a device that lacks their dtype refuses them.
     DeviceUnavailableError says why there is none.
     """
     if name is not None and not isinstance(name, (str, Device)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentTypeError(what="device", actual=type(name).__name__, expected='a name such as "cpu" or "cuda:1"')
-    if isinstance(name, Device) and language is None:
+    precision = Precision(f64, i64)
+    if isinstance(name, Device) and language is None and precision in (KEPT, name.precision):
         return name
     backend = default() if name is None else name.backend if isinstance(name, Device) else open_device(name)
-    return Device(backend if language is None else open_device(backend.name, language=language))
+    backend = backend if language is None else open_device(backend.name, language=language)
+    return Device(backend, name.precision if isinstance(name, Device) and precision == KEPT else precision)
 
 
 def devices() -> DeviceReports:
@@ -150,14 +161,34 @@ def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> De
     return found[0] if found else default()
 
 
+def precision_of(own: Precision, requested: str | Device | None, backend: DeviceBackend | None) -> Precision:
+    """What becomes of 64-bit arrays in a call on `backend` (None: on any): as its own options, its device or the
+    innermost `with poot.device(…)` for that backend says, the first that says anything.
+    """
+    if own == KEPT and requested is not None:
+        return requested.precision if isinstance(requested, Device) else own
+    scope = _SCOPE.get()
+    if own == KEPT and scope and (backend is None or scope[-1].backend is backend):
+        return scope[-1].precision
+    return own
+
+
 def default() -> DeviceBackend:
     """The device where nothing else decides."""
     scope = _SCOPE.get()
     if scope:
         return scope[-1].backend
     if _ENVIRONMENT.get(_VARIABLE):
-        return open_device(os.environ["POOT_DEVICE"])
+        return _named_by_environment(os.environ["POOT_DEVICE"])
     return _usual or _find_usual()
+
+
+def _named_by_environment(name: str) -> DeviceBackend:
+    try:
+        return open_device(name)
+    except DeviceUnavailableError as error:
+        remedy = f"set POOT_DEVICE, which is {name!r}, to another device, or unset it; {error.remedy}"
+        raise DeviceUnavailableError(**error.fields, remedy=remedy) from error.__cause__
 
 
 # What `os.environ` keeps its encoded variables in, since every launch of a kernel asks; it is kept up to date, and a

@@ -6,7 +6,7 @@ They are specialised by dtype and shape and kept in the process's call cache, wh
 
 from __future__ import annotations
 
-import os
+import functools
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +22,7 @@ from poot.backends.device import BufferView, DeviceBackend
 from poot.backends.executable import Call
 from poot.backends.faults import FaultCheck
 from poot.backends.progress import working
+from poot.backends.settings import switch
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import SourceLocation
 from poot.plan.compile import compile as compile_graph
@@ -37,8 +38,6 @@ from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 
 _EAGER: ContextVar[bool | None] = ContextVar("poot_eager", default=None)
-#: What POOT_EAGER said when poot was imported.
-_ALWAYS = os.environ.get("POOT_EAGER", "") not in ("", "0")
 _CACHE: CallCache[Call] = CallCache()
 
 
@@ -59,7 +58,13 @@ def eager() -> Generator[None]:
 def is_eager() -> bool:
     """Whether traced functions run concretely here."""
     chosen = _EAGER.get()
-    return _ALWAYS if chosen is None else chosen
+    return _always() if chosen is None else chosen
+
+
+@functools.cache
+def _always() -> bool:
+    """What POOT_EAGER says at the first call."""
+    return switch("POOT_EAGER", False)
 
 
 def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tuple[Graph, ...]) -> tuple[Array, ...]:
@@ -78,7 +83,7 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
         if isinstance(item, Literal) or isinstance(spec, Literal):
             continue
         if isinstance(item, DeviceArray) and item.dtype is spec.dtype:
-            views.append(item.view())
+            views.append(item.buffer_view())
             alive.append(item)
             continue
         lent = lend("operand", item, spec, device, _CONVERTING)

@@ -87,7 +87,7 @@ class EagerCall:
 
     def _array(self, path: str, value: Any, spec: ArraySpec) -> DeviceArray:
         if isinstance(value, DeviceArray):
-            value.view()  # raises what the array has to raise, before the function begins
+            value.buffer_view()  # raises what the array has to raise, before the function begins
             if value.spec == spec:
                 return value.to_device(self._device)
         return upload(self._precision.convert(path, np.asarray(value), spec), self._device)

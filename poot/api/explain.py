@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dis
+import functools
+import random
 import struct
+import sys
 import types
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 from typing_extensions import override
 
 from poot.api.captures import Captures, Same
@@ -21,8 +25,15 @@ from poot.trace.text import abridged
 #: Names through which code reads what no guard can follow.
 _DYNAMIC = frozenset(
     {
-        "__dict__", "environ", "eval", "exec", "getattr", "getenv", "globals", "input", "locals", "open", "read_bytes",
-        "read_text", "vars",
+        "__dict__", "ctime", "environ", "eval", "exec", "getattr", "getenv", "getpid", "globals", "gmtime", "input",
+        "locals", "localtime", "open", "read_bytes", "read_text", "strftime", "vars",
+    }
+)  # fmt: skip
+#: Methods of generators that draw nothing, and words that say little.
+_NO_DRAWS = frozenset(
+    {
+        "beta", "bit_generator", "bytes", "f", "gamma", "get_state", "getstate", "power", "sample", "seed", "set_state",
+        "setstate", "spawn",
     }
 )  # fmt: skip
 _SHOWN = 60
@@ -57,7 +68,8 @@ class Explanation:
     def frozen(self) -> tuple[str, ...]:
         """What is not looked at again: arrays that no name leads to, and reads that the code makes dynamically.
 
-        Only reads that the code spells out are listed: `getattr`, `vars`, `open`, `os.environ` and their like.
+        Only reads that the code spells out are listed: `getattr`, `vars`, `open`, `os.environ` and their like, and
+        draws from generators that the function has not got by name.
         """
         reads = [read for function in self.captures.functions for read in _dynamic_reads(function)]
         return (*self.recorded.frozen, *dict.fromkeys(reads))
@@ -138,14 +150,35 @@ def _short(text: str) -> str:
 
 
 def _dynamic_reads(function: types.FunctionType) -> Iterator[str]:
-    """Each place of a function where it reads by a computed name, from a file, or from the environment."""
+    """Each place of a function where it reads by a computed name, from a file or the environment, or draws from a
+    generator that it has got from elsewhere.
+    """
     pending = [function.__code__]
     while pending:
         code = pending.pop()
         pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-        if _DYNAMIC.isdisjoint(code.co_names):
+        if _DYNAMIC.isdisjoint(code.co_names) and _draws().isdisjoint(code.co_names):
             continue
+        watched = True
         for instruction in dis.get_instructions(code):
-            line = instruction.positions.lineno if instruction.positions else None
-            if instruction.opname.startswith("LOAD") and instruction.argval in _DYNAMIC:
-                yield f"what {instruction.argval} gave {code.co_qualname} ({code.co_filename}:{line})"
+            name, opname = instruction.argval, instruction.opname
+            drawn = _is_method(instruction) and name in _draws() and not watched
+            if drawn or (opname.startswith("LOAD") and name in _DYNAMIC):
+                line = instruction.positions.lineno if instruction.positions else None
+                yield f"what {name} gave {code.co_qualname} ({code.co_filename}:{line})"
+            # What globals, closures and attributes lead to is watched during the trace.
+            local = opname.startswith("LOAD_FAST") and name != "self"
+            watched = opname.startswith("LOAD") and not local
+
+
+@functools.cache
+def _draws() -> frozenset[str]:
+    """Methods by which generators are drawn from."""
+    kinds = (np.random.Generator, np.random.RandomState, random.Random)
+    return frozenset(name for kind in kinds for name in dir(kind) if name.islower() and name[0] != "_") - _NO_DRAWS
+
+
+def _is_method(instruction: dis.Instruction) -> bool:
+    """Whether an instruction looks a method up to call it."""
+    flagged = instruction.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and bool((instruction.arg or 0) & 1)
+    return flagged or instruction.opname == "LOAD_METHOD"

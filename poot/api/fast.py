@@ -24,9 +24,10 @@ import numpy as np
 from poot.api.arguments import Arguments
 from poot.api.array import DeviceArray, Held
 from poot.api.constants import Kept, keep
-from poot.api.devices import default
+from poot.api.devices import default, precision_of
 from poot.api.guards import Guards, guards_of
 from poot.api.invoke import Compiled, weak_value
+from poot.api.precision import KEPT, WIDE
 from poot.api.recording import Source, digest
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.executable import Call
@@ -93,7 +94,7 @@ class FastCall:
 
     __slots__ = (
         *("_call", "_contents", "_count", "_device", "_expected", "_guards"),
-        *("_kept", "_kept_addresses", "_on_host", "_outputs", "_rebuild", "_rare", "_roams", "_unread"),
+        *("_kept", "_kept_addresses", "_on_host", "_outputs", "_rebuild", "_rare", "_roams", "_unread", "_wide"),
     )
 
     def __init__(
@@ -122,7 +123,8 @@ class FastCall:
             for item in expected
         )
         self._unread = unread
-        self._rare = bool(unread or contents)
+        self._wide = any(item.spec.dtype in WIDE for item in expected)
+        self._rare = bool(unread or contents or self._wide)
         specs = [atom.spec for atom in compiled.recorded.graph.outputs]
         self._outputs = tuple(zip(compiled.outputs, specs, strict=True))
         tree = compiled.recorded.outputs
@@ -184,7 +186,7 @@ class FastCall:
         if not compiled.call.kept:
             return True
         values = [_value(source, leaves, captured) for _, source, _ in compiled.sources]
-        views = [value.view() if isinstance(value, DeviceArray) else None for value in values]
+        views = [value.buffer_view() if isinstance(value, DeviceArray) else None for value in values]
         self._kept = keep(compiled.call, values, cast("Any", views))
         if self._kept is None:
             return False
@@ -192,7 +194,11 @@ class FastCall:
         return True
 
     def _differs(self, args: tuple[Any, ...]) -> bool:
-        """Whether a number that the graph does not read has another type, or an array that the trace read changed."""
+        """Whether a number that the graph does not read has another type, an array that the trace read changed, or
+        64-bit arrays are to be converted here.
+        """
+        if self._wide and precision_of(KEPT, None, self._device) != KEPT:
+            return True
         if any(type(args[position]) is not kind for position, kind in self._unread):
             return True
         return any(digest(array) != known for array, known in self._contents)
@@ -218,7 +224,7 @@ class FastCall:
                 if memory.device is not device or value._gone or (value._spec is not spec and value._spec != spec):
                     return MISS
                 if value._check is not None:
-                    value.view()  # waits for its launch, and raises its fault
+                    value.buffer_view()  # waits for its launch, and raises its fault
                 addresses.append(memory.buffer.address + value._offset)
             elif type(value) is shape:
                 number = weak_value(held, cast("float", value), spec.dtype)

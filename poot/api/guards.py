@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 from dataclasses import dataclass
@@ -130,6 +131,10 @@ class _GuardWalk:
             return True
         if kind in (dict, list, tuple):
             return self.container(cast("Any", value))
+        if kind is functools.partial:
+            partial = cast("functools.partial[Any]", value)
+            self._pending += [partial.func, partial.args, partial.keywords]
+            return not vars(partial)
         if kind is np.ndarray:
             array = cast("np.ndarray[Any, Any]", value)
             self.arrays.append((array, array.dtype, array.shape))

@@ -65,7 +65,7 @@ class Compiled:
             value = host_value(source, arguments, captures)
             values.append(value)
             if isinstance(value, DeviceArray) and same_memory(value.backend, device) and value.spec == spec:
-                views.append(value.view())
+                views.append(value.buffer_view())
                 alive.append(value)
             else:
                 lent = lend(name, value, spec, device, precision)

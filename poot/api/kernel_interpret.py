@@ -26,7 +26,7 @@ def host_array(kernel: str, name: str, array: ArrayLike) -> HostArray:
     """The memory of an array as NumPy has it, written in place."""
     if not isinstance(array, DeviceArray):
         return array
-    window = array.backend.host_view(array.view(), array.spec.nbytes)
+    window = array.backend.host_view(array.buffer_view(), array.spec.nbytes)
     if window is None:
         fail(kernel, f"`{name}` lives on {array.device}, which the interpreter cannot reach", "pass NumPy arrays.")
     return window.view(array.spec.dtype.dtype).reshape(array.spec.shape)

@@ -139,7 +139,7 @@ def _folded(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> 
 
 def writeable(array: ArrayLike) -> bool:
     """Whether a kernel may write an array; memory that poot only borrows may be read-only."""
-    buffer = array.view().buffer if isinstance(array, DeviceArray) else None
+    buffer = array.buffer_view().buffer if isinstance(array, DeviceArray) else None
     if getattr(buffer, "read_only", False):
         return False
     host = getattr(buffer, "array", None) if isinstance(array, DeviceArray) else array
@@ -217,7 +217,7 @@ class InPlaceRun:
         return True
 
     def _place(self, array: ArrayLike) -> int:
-        return self._address(array.view()) if isinstance(array, DeviceArray) else data_address(array)
+        return self._address(array.buffer_view()) if isinstance(array, DeviceArray) else data_address(array)
 
     def _overlap(self, output: int, other: int, arrays: Sequence[ArrayLike]) -> None:
         """The spans of two arrays meet; strided ones may still have no element in common."""
@@ -301,7 +301,7 @@ class BufferedRun:
 
     def _view(self, array: ArrayLike, keep: list[object]) -> BufferView:
         if isinstance(array, DeviceArray):
-            return array.view()
+            return array.buffer_view()
         host: HostArray = np.ascontiguousarray(array)
         memory = Memory(self.device, self.device.allocate(host.nbytes))
         keep.append(memory)
@@ -329,7 +329,7 @@ def shares(a: ArrayLike, b: ArrayLike) -> bool:
     if not isinstance(a, DeviceArray) and not isinstance(b, DeviceArray):
         return np.shares_memory(a, b)
     if isinstance(a, DeviceArray) and isinstance(b, DeviceArray):
-        one, two = a.view(), b.view()
+        one, two = a.buffer_view(), b.buffer_view()
         apart = one.offset + a.spec.nbytes <= two.offset or two.offset + b.spec.nbytes <= one.offset
         return one.buffer is two.buffer and not apart
     return False

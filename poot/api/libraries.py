@@ -16,7 +16,8 @@ _NOTHING: dict[str, Any] = {}
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_library_file(file: str) -> bool:
+def is_library_file(file: str) -> bool:
+    """Whether a file is the standard library's or an installed package's."""
     return file.startswith(_LIBRARY_FOLDERS) or file.startswith("<frozen")
 
 
@@ -27,7 +28,7 @@ def is_poot(module: object) -> bool:
 
 def is_library(function: types.FunctionType) -> bool:
     """Whether a function is poot's own, the standard library's, or an installed package's."""
-    return is_poot(function.__module__) or _is_library_file(function.__code__.co_filename)
+    return is_poot(function.__module__) or is_library_file(function.__code__.co_filename)
 
 
 def is_library_module(module: types.ModuleType) -> bool:
@@ -36,7 +37,7 @@ def is_library_module(module: types.ModuleType) -> bool:
     name, file = space.get("__name__"), space.get("__file__")
     if not isinstance(file, str):
         return isinstance(name, str) and name.partition(".")[0] in sys.stdlib_module_names
-    return is_poot(name) or _is_library_file(file)
+    return is_poot(name) or is_library_file(file)
 
 
 def is_library_type(kind: type) -> bool:

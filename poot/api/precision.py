@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from poot.errors import ArgumentError, OverflowArgumentError, UnsupportedDTypeEr
 from poot.target import Target
 from poot.trace.source import user_location
 
+F64: TypeAlias = 'Literal["f32"] | None'
+I64: TypeAlias = 'Literal["i32"] | None'
+
 _INTEGERS: dict[DType, DType] = {i64: i32, u64: u32}
 
 
@@ -20,13 +23,19 @@ _INTEGERS: dict[DType, DType] = {i64: i32, u64: u32}
 class Precision:
     """What becomes of 64-bit arrays: None keeps them where the target has them."""
 
-    f64: Literal["f32"] | None = None
-    i64: Literal["i32"] | None = None
+    f64: F64 = None
+    i64: I64 = None
 
     def __post_init__(self) -> None:
         for name, value, known in (("f64", self.f64, "f32"), ("i64", self.i64, "i32")):
             if value not in (None, known):
                 raise ArgumentError(what=f"{name}=", actual=value, expected=f"{known!r} or None")
+
+    @property
+    def text(self) -> str:
+        """The options as arguments that follow others."""
+        options = (("f64", self.f64), ("i64", self.i64))
+        return "".join(f", {name}={value!r}" for name, value in options if value is not None)
 
     def spec(self, spec: ArraySpec) -> ArraySpec:
         """The spec that an array of this spec has in the graph."""
@@ -69,10 +78,16 @@ class Precision:
         )
 
 
+KEPT = Precision()
+"""Nothing is converted."""
+
+
 def _remedy(function: str, options: list[str]) -> str | None:
     if function == "asarray":
         return "pass dtype= with a dtype that the device has, such as poot.f32 or poot.i32."
-    return f"convert them with {', '.join(options)} in @poot.trace." if options else None
+    return f"convert them with {', '.join(options)} in @poot.trace or poot.device." if options else None
 
 
-_BY_NUMPY: dict[np.dtype[Any], DType] = {dtype.dtype: dtype for dtype in (f64, i64, u64)}
+WIDE = (f64, i64, u64)
+"""What a precision may convert."""
+_BY_NUMPY: dict[np.dtype[Any], DType] = {dtype.dtype: dtype for dtype in WIDE}

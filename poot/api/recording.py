@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -14,9 +13,10 @@ import optree
 from poot.api.arguments import Arguments, Leaf, Signature
 from poot.api.array import DeviceArray
 from poot.api.captures import Captures
+from poot.api.chance import ChanceWatch
 from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, DType, as_dtype
-from poot.errors import CaptureError, TraceError
+from poot.errors import CaptureError
 from poot.trace.array import Array
 from poot.trace.builder import Builder
 from poot.trace.dispatch import taking, tracing
@@ -116,16 +116,17 @@ class Recorder:
         self._names: set[str] = set()
         self._followed: set[int] = set()
         self._known: set[int] = set()
+        self._watch = ChanceWatch(signature.name, captures)
 
     def record(self) -> Recorded:
         """Trace; the user's exceptions keep their type and gain a note."""
         leaves = [self._tracer(number, leaf) for number, leaf in enumerate(self.arguments.leaves)]
         values = self.arguments.rebuild(leaves)
-        state = _random_state()
         try:
             with tracing(self.builder, self._capture, self._read, self._constant), taking(self._taken):
-                result = self.signature.call(self.function, values)
-                self._check_random(state)
+                with self._watch:
+                    result = self.signature.call(self.function, values)
+                self._watch.check()
                 outputs, updates = self._split(result)
                 return self._finish(outputs, updates)
         except Exception as error:
@@ -219,16 +220,6 @@ class Recorder:
 
     # --- outputs ---
 
-    def _check_random(self, before: tuple[object, object]) -> None:
-        after = _random_state()
-        if before != after:
-            which = "random" if before[0] != after[0] else "np.random"
-            raise TraceError(
-                message=f"{self.signature.name} drew from the global state of `{which}` while it was traced, "
-                "which would happen once and never again",
-                remedy="use ops.random with an explicit key, or pass the random array as an argument.",
-            )
-
     def _split(self, result: Any) -> tuple[Any, dict[str, Any]]:
         """Take the next values of states out of the outputs."""
         taken: dict[str, Any] = {}
@@ -246,7 +237,8 @@ class Recorder:
         flat = flatten(outputs, f"outputs of {self.signature.name}")
         leaves = [self._output(path, leaf) for path, leaf in zip(flat.paths, flat.leaves, strict=True)]
         graph = self.builder.finish(flat.tree.unflatten(leaves), updates)
-        return Recorded(graph, self.sources, flat.spec, tuple(self.frozen), self._contents())
+        frozen = (*self.frozen, *self._watch.frozen)
+        return Recorded(graph, self.sources, flat.spec, frozen, self._contents())
 
     def _contents(self) -> tuple[tuple[int, bytes], ...]:
         """What NumPy may have read of the captured arrays: masks, those that the graph does not follow, or all, if the
@@ -282,12 +274,6 @@ def no_output(function: str, path: str, leaf: object) -> CaptureError:
         where=user_location(),
         remedy="return pytrees of arrays and numbers only.",
     )
-
-
-def _random_state() -> tuple[object, object]:
-    """The state of Python's and NumPy's global generators."""
-    numpy_state = cast("tuple[Any, ...]", np.random.get_state())  # noqa: NPY002 - the global one is what is watched
-    return random.getstate(), (numpy_state[1].tobytes(), *numpy_state[2:])
 
 
 def _take(tree: Any, path: Sequence[str], what: str) -> tuple[Any, Any]:

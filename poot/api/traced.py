@@ -16,7 +16,7 @@ from poot.api.array import DeviceArray
 from poot.api.cache import CallCache, MissWatch
 from poot.api.captures import Captures, capture
 from poot.api.codes import code_token
-from poot.api.devices import Device, choose
+from poot.api.devices import Device, choose, precision_of
 from poot.api.eager import is_eager
 from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation
@@ -28,9 +28,10 @@ from poot.api.precision import Precision
 from poot.api.reach import reachable_names
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
+from poot.api.wrapped import plain_function
 from poot.backends.device import DeviceBackend
 from poot.backends.progress import working
-from poot.errors import ArgumentError, ArgumentTypeError, FeatureError
+from poot.errors import ArgumentError, FeatureError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.program import Program
 from poot.trace.dispatch import active
@@ -140,6 +141,7 @@ class Traced(Generic[R_co]):
         arguments = self._signature.sort(args, kwargs, self._owner)
         captures = self._captures(arguments)
         device = choose(self.options.device, _homes(arguments, captures))
+        precision = self._precision(device)
         parts = self._parts(arguments, captures)
         compiled = _CACHE.find(self._key(parts, device))
         if compiled is not None and not compiled.recorded.holds(captures.arrays):
@@ -150,7 +152,7 @@ class Traced(Generic[R_co]):
                 captures = self._captures(arguments)
                 parts = self._parts(arguments, captures)
             compiled = _CACHE.get(self._key(parts, device), lambda: self._compile(arguments, captures, device, parts))
-        result = compiled.run(arguments, captures, device, self.options.precision)
+        result = compiled.run(arguments, captures, device, precision)
         if self.options.donate:
             self._give_away(arguments)
         elif key is not None and self._fast.wanted(key, compiled):
@@ -167,8 +169,9 @@ class Traced(Generic[R_co]):
         self._learn_names(arguments)
         captures = self._captures(arguments)
         device = choose(self.options.device, _homes(arguments, captures))
-        check_call(self._signature.name, arguments, captures, self.options.precision, device)
-        call = EagerCall(self._signature, arguments, captures, device, self.options.precision)
+        precision = self._precision(device)
+        check_call(self._signature.name, arguments, captures, precision, device)
+        call = EagerCall(self._signature, arguments, captures, device, precision)
         result = call.run(self._function)
         if self.options.donate:
             self._give_away(arguments)
@@ -181,6 +184,11 @@ class Traced(Generic[R_co]):
         call = self._signature.name if where is None else f"{self._signature.name} at {where.file}:{where.line}"
         for array in {id(array): array for array in given if isinstance(array, DeviceArray)}.values():
             array.donate(call)
+
+    @property
+    def __self__(self) -> object:
+        """The instance that a method is bound to, or None."""
+        return self._owner
 
     @property
     def __code__(self) -> CodeType:
@@ -203,7 +211,12 @@ class Traced(Generic[R_co]):
         return names != known
 
     def _key(self, parts: Mapping[str, Hashable], device: DeviceBackend) -> Hashable:
-        return (code_token(self.__code__), *parts.items(), device.name, id(device), self.options)
+        precision = self._precision(device)
+        return (code_token(self.__code__), *parts.items(), device.name, id(device), self.options, precision)
+
+    def _precision(self, device: DeviceBackend | None) -> Precision:
+        """What becomes of 64-bit arrays in a call on a device."""
+        return precision_of(self.options.precision, self.options.device, device)
 
     def _parts(self, arguments: Arguments, captures: Captures) -> dict[str, Hashable]:
         """The key by the names that a reader of a message knows."""
@@ -221,8 +234,8 @@ class Traced(Generic[R_co]):
         _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
-        check_call(self._signature.name, arguments, captures, self.options.precision, device)
-        recorded = self._record(arguments, captures, Roles())
+        check_call(self._signature.name, arguments, captures, self._precision(device), device)
+        recorded = self._record(arguments, captures, Roles(), device)
         stable = recorded.tracked(captures.arrays, device)
         with working(f"planning {self._signature.name}"):
             return Compiled.make(recorded, device, self.options.compiling(device, stable))
@@ -231,7 +244,9 @@ class Traced(Generic[R_co]):
         with working(f"planning {self._signature.name}"):
             return compile_graph(recorded.graph, device.target, self.options.compiling(device))
 
-    def _record(self, arguments: Arguments, captures: Captures, roles: Roles) -> Recorded:
+    def _record(
+        self, arguments: Arguments, captures: Captures, roles: Roles, device: DeviceBackend | None = None
+    ) -> Recorded:
         recorder = Recorder(
             self._function,
             self._signature,
@@ -239,7 +254,7 @@ class Traced(Generic[R_co]):
             captures,
             self.options.limits,
             roles,
-            self.options.precision.spec,
+            self._precision(device).spec,
         )
         with working(f"tracing {self._signature.name}"):
             return recorder.record()
@@ -287,7 +302,7 @@ class Traced(Generic[R_co]):
         bindings: dict[int | str, Any] = {}
         for variable in recorded.graph.variables:
             value = host_value(recorded.sources[variable.name], arguments, captures)
-            bindings[variable.name] = self.options.precision.convert(variable.name, np.asarray(value), variable.spec)
+            bindings[variable.name] = self._precision(None).convert(variable.name, np.asarray(value), variable.spec)
         output = evaluate(recorded.graph, bindings).output
         return recorded.outputs.unflatten(flatten(output).leaves)
 
@@ -369,16 +384,17 @@ def trace(
     `device` fixes where it runs; `limits` bound the trace; `numerics="strict"` rounds after every operation as the
     oracle does; `f64="f32"` and `i64="i32"` convert 64-bit arrays; `autotune=True` measures alternatives to the cost
     model's schedules when a function is compiled, and remembers the winners on disk.
+
+    `function` may be a method, a `functools.partial` of a function, whose arguments are captures, or a traced function,
+    which is traced anew with these options.
     """
     if numerics not in ("fused", "strict"):
         raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
     options = Options(_names(static_argnames), device, limits, numerics, Precision(f64, i64), _names(donate), autotune)
 
     def decorate(wrapped: Callable[..., Any]) -> Traced[Any]:
-        if not isinstance(wrapped, FunctionType):
-            raise ArgumentTypeError(
-                what="@poot.trace", actual=type(wrapped).__name__, expected="a Python function, lambda or method"
-            )
-        return Traced(wrapped, options)
+        function, owner = plain_function(wrapped)
+        traced = Traced(function, options)
+        return traced if owner is None else traced.__get__(owner)
 
     return decorate if function is None else decorate(function)

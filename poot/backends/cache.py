@@ -13,7 +13,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from poot.errors import ArgumentError
+from poot.backends.settings import byte_count
 
 _MAGIC = b"poot-artifact-1\n"
 _DIGEST = 32
@@ -40,7 +40,10 @@ def directory() -> Path | None:
     if named is not None:
         return Path(named) if named else None
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "poot"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "poot"
+    except RuntimeError:  # a user without a home
+        return None
 
 
 def load(key: str) -> bytes | None:
@@ -48,8 +51,11 @@ def load(key: str) -> bytes | None:
     folder = directory()
     if folder is None:
         return None
+    cap_bytes()  # a setting that makes no sense is told before it is needed
     path = folder / key[:2] / key
     try:
+        if not path.is_file():  # whoever opens a pipe waits for its other end
+            return None
         data = path.read_bytes()
     except OSError:
         return None
@@ -69,7 +75,6 @@ def store(key: str, body: bytes) -> None:
     folder = directory()
     if folder is None:
         return
-    cap_bytes()  # a setting that makes no sense is told before it is needed
     path = folder / key[:2] / key
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,10 +96,8 @@ def store(key: str, body: bytes) -> None:
 
 def cap_bytes() -> int:
     """What POOT_DISK_CACHE_BYTES says, or the default; ArgumentError for what is no number of bytes."""
-    text = os.environ.get("POOT_DISK_CACHE_BYTES", "").strip()
-    if text and not (text.isascii() and text.isdigit()):
-        raise ArgumentError(what="POOT_DISK_CACHE_BYTES", actual=text, expected="a number of bytes, 0 or more")
-    return int(text) if text else _CAP
+    given = byte_count("POOT_DISK_CACHE_BYTES", None)
+    return _CAP if given is None else given
 
 
 def trim(folder: Path) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from poot.backends.settings import switch
 
 #: Seconds before anything is shown; between two looks at the work; and within which work counts as going on.
 PATIENCE = 2.0
@@ -80,7 +81,7 @@ def working(text: str, total: int | None = None, unit: str = "") -> Generator[Wo
 
 
 def _is_wanted() -> bool:
-    if os.environ.get("POOT_PROGRESS", "") == "0":
+    if not switch("POOT_PROGRESS", True):
         return False
     try:
         return sys.stderr.isatty() or _is_notebook()

@@ -11,6 +11,7 @@ import json
 import math
 import mmap
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,14 +120,26 @@ def _read_shards(index: Path) -> dict[str, StoredArray]:
 
 def _bytes(path: Path) -> bytes:
     try:
+        _check_regular(path)
         return path.read_bytes()
     except OSError as error:
         raise WeightFileError(path=path, message=f"cannot be read ({error.strerror})") from error
 
 
+def _check_regular(path: Path) -> None:
+    """WeightFileError for a pipe, whose other end might keep us waiting, a device or a folder."""
+    try:
+        regular = stat.S_ISREG(path.stat().st_mode)
+    except ValueError as error:  # a NUL, or half of a pair of UTF-16
+        raise WeightFileError(path=ascii(str(path)), message="is no name of a file") from error
+    if not regular:
+        raise WeightFileError(path=path, message="is no regular file")
+
+
 def _map(path: Path) -> HostArray:
     """The file as read-only bytes."""
     try:
+        _check_regular(path)
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < 8:

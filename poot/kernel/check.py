@@ -13,13 +13,13 @@ from poot.dtypes import DType, bool_, f32, f64, i32, i64, u32, u64
 from poot.errors import DTypeError, KernelCheckError, PootError, SourceLocation
 from poot.kernel import expand as expand  # the table is complete with its expansions
 from poot.kernel import ops
+from poot.kernel.check_group import check_group
 from poot.kernel.check_target import check_target
 from poot.kernel.ir import (
     Alloc,
     Assert,
     Assign,
     Atomic,
-    Barrier,
     Break,
     BufferParam,
     Cast,
@@ -33,16 +33,13 @@ from poot.kernel.ir import (
     Kernel,
     Let,
     Load,
-    Node,
     Op,
     Stmt,
     Store,
     Var,
     While,
     jumps,
-    statements,
 )
-from poot.kernel.uniform import Uniformity
 from poot.target import Target
 
 _ATOMIC_INTEGERS = (i32, u32, i64, u64)
@@ -55,6 +52,11 @@ def check(kernel: Kernel, target: Target | None = None) -> None:
     _Checker(kernel).kernel_()
     if target is not None:
         check_target(kernel, target)
+
+
+def atomic_dtypes(op: str) -> tuple[DType, ...]:
+    """The dtypes of elements that an atomic operation takes."""
+    return _ATOMIC_DTYPES.get(op, _ATOMIC_INTEGERS)
 
 
 @cache
@@ -96,7 +98,7 @@ class _Checker:
                 self.visible[param.name] = param.dtype
                 self.fixed.add(param.name)
         self.block(kernel.body)
-        self.cooperation()
+        check_group(kernel)
 
     def buffer(self, param: BufferParam) -> None:
         self.arrays[param.name] = param
@@ -209,7 +211,7 @@ class _Checker:
             self.fail(f"atomic operation on `{array.name}`, which is private to its thread")
         self.access(stmt.buffer, write=True)
         self.access(stmt.buffer, write=False)
-        allowed = _ATOMIC_DTYPES.get(stmt.op, _ATOMIC_INTEGERS)
+        allowed = atomic_dtypes(stmt.op)
         if dtype not in allowed:
             known = ", ".join(d.name for d in allowed)
             self.fail(
@@ -355,43 +357,3 @@ class _Checker:
             expected = "bool" if collective.op in ("any", "all") else "a number"
             self.fail(f"group_{collective.op} of {dtype}, expected {expected}", collective.where)
         self.same(dtype, collective.dtype, f"result of group_{collective.op}")
-
-    # --- work-groups ---
-
-    def cooperation(self) -> None:
-        """Barriers, collectives and shared arrays: whole work-groups, reached by all of a group's threads together."""
-        together = [stmt for stmt in statements(self.kernel.body) if _cooperates(stmt)]
-        if not together:
-            return
-        sizes = self.kernel.workgroup
-        for axis, threads in enumerate(self.kernel.threads or ()):
-            if threads is not None and threads % sizes[axis]:
-                self.fail(
-                    f"{threads} threads on axis {axis} are no multiple of the work-group's {sizes[axis]}, "
-                    "but the kernel has barriers, collectives or shared arrays",
-                    together[0].where,
-                    "launch it with groups=, or with a multiple.",
-                )
-        uniformity = Uniformity(self.kernel)
-        for stmt in together:
-            if isinstance(stmt, (Let, Assign, Barrier)) and not uniformity.uniform_flow(stmt):
-                value = None if isinstance(stmt, Barrier) else stmt.value
-                what = f"group_{value.op}" if isinstance(value, Collective) else "barrier"
-                self.fail(
-                    f"{what} where threads of a work-group may have gone different ways",
-                    stmt.where,
-                    "move it out of the branch or loop whose condition varies within the group, and before any "
-                    "return, break or continue under such a condition.",
-                )
-
-
-def _cooperates(node: Node) -> bool:
-    match node:
-        case Barrier():
-            return True
-        case Let() | Assign():
-            return isinstance(node.value, Collective)
-        case Alloc():
-            return node.space == "shared"
-        case _:
-            return False

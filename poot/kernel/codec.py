@@ -56,7 +56,7 @@ def decode(text: str) -> Kernel:
         if isinstance(kernel, Kernel):
             check(kernel)
             return kernel
-    except (ValueError, KeyError, TypeError, AttributeError, PootError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error, PootError) as error:
         raise SerialisationError(what="kernel", message=f"it is damaged: {error}") from error
     raise SerialisationError(what="kernel", message="it is no kernel")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from poot.dtypes import BY_NAME, ArraySpec, DType
-from poot.errors import PootError, SerialisationError
+from poot.errors import ArgumentError, PootError, SerialisationError
 from poot.kernel import ir
 from poot.plan import program as parts
 from poot.plan.program import Program
@@ -100,7 +100,7 @@ def dump_program(program: Program) -> bytes:
         **{name: _encode(getattr(program, name)) for name in _PLAIN},
     }
     text = json.dumps(body, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = _digest(text)
     return json.dumps({"format": FORMAT, "version": VERSION, "sha256": digest, "program": text}).encode()
 
 
@@ -110,7 +110,10 @@ def load_program(source: str | os.PathLike[str] | bytes) -> Program:
     SerialisationError where it is damaged, of another version, uses primitives that are unknown here, or does not
     verify.  Accesses of a kernel that cannot be proven to stay inside its buffers are checked when it runs.
     """
-    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    try:
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    except ValueError:  # a NUL, or half of a pair of UTF-16
+        raise ArgumentError(what="load_program", actual=source, expected="the name of a file") from None
     body = _open(data)
     graph = Graph.from_bytes(_text(body, "graph"), "program's graph")
     planned = Graph.from_bytes(_text(body, "planned"), "program's planned graph")
@@ -141,9 +144,12 @@ def _open(data: bytes) -> dict[str, Any]:
         raise SerialisationError(
             what="program", message=f"it has version {version!r}, and this poot reads version {VERSION}"
         )
-    if not isinstance(text, str) or hashlib.sha256(text.encode()).hexdigest() != digest:
+    if not isinstance(text, str) or _digest(text) != digest:
         raise SerialisationError(what="program", message="it is damaged")
-    body: Any = json.loads(text)
+    try:
+        body: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
     if not isinstance(body, dict):
         raise SerialisationError(what="program", message="it is damaged")
     return cast("dict[str, Any]", body)
@@ -153,4 +159,12 @@ def _text(body: dict[str, Any], name: str) -> bytes:
     value = body.get(name)
     if not isinstance(value, str):
         raise SerialisationError(what="program", message=f"it has no {name}")
-    return value.encode()
+    try:
+        return value.encode()
+    except UnicodeEncodeError:  # half of a pair of UTF-16
+        raise SerialisationError(what="program", message=f"its {name} is damaged") from None
+
+
+def _digest(text: str) -> str:
+    """The SHA-256 of a text; halves of UTF-16 pairs, which JSON may hold, count too."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import TypeIs, override
@@ -142,6 +142,10 @@ class Array(Placed):
     def item(self, *index: int) -> bool | int | float:
         """The only element, or the one at `index`, as a Python number."""
         return cast("bool | int | float", self._value("a Python number").item(*index))
+
+    def tobytes(self) -> bytes:
+        """The elements' bytes in row-major order."""
+        return self._value("bytes").tobytes()
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
@@ -305,6 +309,14 @@ class Array(Placed):
     def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Array:
         return ops.astype(self, dtype, copy=copy)
 
+    def copy(self) -> Array:
+        """The same elements in memory of their own; a value inside a trace is itself."""
+        return ops.copy(self)
+
+    def view(self, dtype: DTypeLike) -> Array:
+        """The bits of the elements as another dtype of the same width; a value of its own, no view of memory."""
+        return ops.bitcast(self, dtype)
+
     def reshape(self, *shape: int | Sequence[int]) -> Array:
         return ops.reshape(self, _spread(shape))
 
@@ -364,6 +376,25 @@ class Array(Placed):
 
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
         return ops.argmin(self, axis=axis, keepdims=keepdims)
+
+    def sort(self, axis: int | None = -1) -> Array:
+        """The elements in order, as a new array: nothing is changed in place."""
+        return ops.sort(self, axis=axis)
+
+    def searchsorted(
+        self, v: ArrayLike, side: Literal["left", "right"] = "left", sorter: ArrayLike | None = None
+    ) -> Array:
+        return ops.searchsorted(self, v, side=side, sorter=sorter)
+
+    def nonzero(self) -> NoReturn:
+        """Refuses: the number of positions depends on values."""
+        ops.numpy_names.nonzero()
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+        return ops.numpy_names.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+        return ops.numpy_names.trace(self, offset, axis1, axis2)
 
     def argsort(self, axis: int | None = -1) -> Array:
         return ops.argsort(self, axis=axis)

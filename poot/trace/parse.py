@@ -41,7 +41,10 @@ def parse_graph(text: str) -> Graph:
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentTypeError(what="parse_graph: text", actual=type(text).__name__, expected="a str")
     parser = _Parser(text)
-    graph = parser.graph()
+    try:
+        graph = parser.graph()
+    except RecursionError:
+        parser.fail("nested too deeply")
     if parser.token.kind != "end":
         parser.fail("expected the end of the text")
     check_graph(graph)

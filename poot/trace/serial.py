@@ -65,7 +65,7 @@ def dump_graph(graph: Graph) -> bytes:
         "format": FORMAT,
         "version": VERSION,
         "primitives": primitives_used(graph),
-        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "sha256": _digest(text),
         "graph": text,
     }
     return json.dumps(container, indent=1).encode()
@@ -75,7 +75,7 @@ def load_graph(data: bytes, what: str = "graph") -> Graph:
     """The graph that `dump_graph` saved; SerialisationError if it is damaged, of another version, or unknown here."""
     try:
         loaded: Any = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise SerialisationError(what=what, message="it is not a saved graph") from None
     if not isinstance(loaded, dict) or cast("dict[str, Any]", loaded).get("format") != FORMAT:
         raise SerialisationError(what=what, message="it is not a saved graph")
@@ -85,7 +85,12 @@ def load_graph(data: bytes, what: str = "graph") -> Graph:
             what=what, message=f"it has version {container.get('version')!r}, and this poot reads version {VERSION}"
         )
     text = container.get("graph")
-    if not isinstance(text, str) or hashlib.sha256(text.encode()).hexdigest() != container.get("sha256"):
+    if not isinstance(text, str) or _digest(text) != container.get("sha256"):
         raise SerialisationError(what=what, message="it is damaged")
     check_primitives(container.get("primitives"), what)
     return parse_graph(text)
+
+
+def _digest(text: str) -> str:
+    """The SHA-256 of a text in UTF-8; halves of UTF-16 pairs, which JSON may hold, count too."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -217,5 +217,6 @@ _REMEDIES = {
     "a complex number": _USE_OPS,
     "a Python number": _USE_OPS,
     "a list": _USE_OPS,
+    "bytes": _USE_OPS,
     "a NumPy array": _USE_OPS,
 }

@@ -198,25 +198,34 @@ def test_signatures() -> None:
     )
 
 
-DIVERGED = (
-    "{} where threads of a work-group may have gone different ways | move it out of the branch or loop whose condition "
-    "varies within the group, and before any return, break or continue under such a condition."
+DIVERGED = "{} where threads of a work-group may have gone different ways, by "
+BRANCH = (
+    "the condition of the `if` around it, which varies within the group | move the {} out of this `if`: let all "
+    "threads reach it, and keep the rest below the `if`."
+)
+LOOP = (
+    "the loop around it, which threads may leave after different numbers of turns | let every thread of the group make "
+    "as many turns, with an `if` around what only some do, or move the {} out of the loop."
+)
+LEFT = (
+    "the `return`, which only some threads of the group take | in place of the `return`, put what follows it into an "
+    "`if`, and leave the {} outside."
 )
 SUM = Let("total", Collective("sum", HALF, f32))
 
 
 @pytest.mark.parametrize(("stmt", "name"), [(Barrier(), "barrier"), (SUM, "group_sum")], ids=["barrier", "sum"])
 def test_barriers_and_collectives_need_uniform_flow(stmt: Stmt, name: str) -> None:
-    refused = DIVERGED.format(name)
+    branch, loop, left = ((DIVERGED + cause).format(name, name) for cause in (BRANCH, LOOP, LEFT))
     leaving = For("i", ZERO, Index("extent", 0, "x"), 1, (If(VARIES, (Break(),)), stmt))
-    assert message(kernel(If(VARIES, (stmt,)))) == refused
-    assert message(kernel(If(VARIES, (Return(),)), stmt)) == refused
-    assert message(kernel(leaving)) == refused
-    assert message(kernel(For("i", ZERO, LOCAL, 1, (stmt,)))) == refused
+    assert message(kernel(If(VARIES, (stmt,)))) == branch
+    assert message(kernel(If(VARIES, (Return(),)), stmt)) == left
+    assert message(kernel(leaving)) == loop
+    assert message(kernel(For("i", ZERO, LOCAL, 1, (stmt,)))) == loop
     changed = (Let("a", ZERO), If(VARIES, (Assign("a", ONE),)), If(Op("lt", (Var("a", i32), ONE), bool_), (stmt,)))
-    assert message(kernel(*changed)) == refused
+    assert message(kernel(*changed)) == branch
     loaded = Op("lt", (Load("n", (LOCAL,), i32), ONE), bool_)
-    assert message(kernel(While(loaded, (stmt,)))) == refused
+    assert message(kernel(While(loaded, (stmt,)))) == loop
 
 
 @pytest.mark.parametrize("stmt", [Barrier(), SUM], ids=["barrier", "sum"])

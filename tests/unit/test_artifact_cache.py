@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import poot
-from poot.backends import cache, toolchain
+from poot.backends import cache, settings, toolchain
 from poot.errors import ArgumentError
 
 KEY = cache.artifact_key("a", b"b")
@@ -113,10 +113,39 @@ def test_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("POOT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache.directory() == tmp_path / "poot"
-    for wrong in ("much", "-1", "1e9", "\u0663"):
+    for wrong in ("much", "-1", "1e9", "\u0663", "9" * 5000):
         monkeypatch.setenv("POOT_DISK_CACHE_BYTES", wrong)
-        with pytest.raises(ArgumentError, match="POOT_DISK_CACHE_BYTES"):
-            cache.cap_bytes()
+        for use in (cache.cap_bytes, lambda: cache.load(KEY)):
+            with pytest.raises(ArgumentError, match=r"POOT_DISK_CACHE_BYTES: '.*' is not valid, expected a number"):
+                use()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_no_artifact(folder: Path) -> None:
+    path = folder / KEY[:2] / KEY
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+    assert cache.load(KEY) is None
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("POOT_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert cache.directory() is None and cache.load(KEY) is None
+
+
+@pytest.mark.parametrize(("text", "expected"), [("1", True), ("on", True), ("0", False), ("False", False), ("", None)])
+def test_switches(text: str, expected: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POOT_EAGER", text)
+    for default in (True, False):
+        assert settings.switch("POOT_EAGER", default) == (default if expected is None else expected)
+    monkeypatch.setenv("POOT_EAGER", "nonsense")
+    with pytest.raises(ArgumentError, match="POOT_EAGER: 'nonsense' is not valid, expected 1 or 0"):
+        settings.switch("POOT_EAGER", False)
 
 
 WRITER = """
@@ -135,8 +164,8 @@ for turn in range(60):
 
 
 def test_processes_share_it(folder: Path) -> None:
-    settings = {**os.environ, "POOT_DISK_CACHE_BYTES": "120000"}
-    running = [subprocess.Popen([sys.executable, "-c", WRITER], env=settings) for _ in range(3)]
+    environment = {**os.environ, "POOT_DISK_CACHE_BYTES": "120000"}
+    running = [subprocess.Popen([sys.executable, "-c", WRITER], env=environment) for _ in range(3)]
     assert [process.wait(60) for process in running] == [0, 0, 0]
     assert not [path for path in files(folder) if path.name.startswith(".new-")]
 

@@ -387,7 +387,8 @@ def test_how_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
             Allocator()
         assert (
             without_line(caught.value)
-            == f"POOT_CACHE_BYTES: {text!r} is not valid, expected a number of bytes, 0 or more"
+            == f"POOT_CACHE_BYTES: {text!r} is not valid, expected a number of bytes, 0 or more\n"
+            "  Remedy: set POOT_CACHE_BYTES to such a number, or unset it."
         )
     monkeypatch.delenv("POOT_CACHE_BYTES")
     assert 0 < default_cache_bytes() <= 2 << 30

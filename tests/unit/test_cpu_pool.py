@@ -519,13 +519,14 @@ def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POOT_NUM_THREADS", "5")
     assert default_threads() == 5
     assert Pool().threads == 5
-    for text in ("0", "-1", "two", "1.5"):
+    for text in ("0", "-1", "two", "1.5", "1025", "999999"):
         monkeypatch.setenv("POOT_NUM_THREADS", text)
         with pytest.raises(ArgumentError) as caught:
             Pool()
         assert (
             without_line(caught.value)
-            == f"POOT_NUM_THREADS: {text!r} is not valid, expected a number of threads, 1 or more"
+            == f"POOT_NUM_THREADS: {text!r} is not valid, expected a number of threads, 1 to 1024\n"
+            "  Remedy: set POOT_NUM_THREADS to such a number, or unset it."
         )
     monkeypatch.delenv("POOT_NUM_THREADS")
     assert default_threads() == len(os.sched_getaffinity(0))

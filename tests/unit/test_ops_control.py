@@ -9,6 +9,7 @@ import numpy as np
 import optree
 import pytest
 
+import poot
 from poot.dtypes import f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, PootError, ShapeError
 from poot.trace import ops
@@ -270,3 +271,13 @@ def test_what_does_not_fit(call: Callable[[Any], Any], error: type[PootError], t
 def test_concrete_loops_keep_their_specs_too() -> None:
     with eager(), pytest.raises(DTypeError, match="scan: carry: dtype f32, expected f16, as before the step"):
         ops.scan(lambda c, x: (c + x, x), HostArray(np.float16(0)), HostArray(X))
+
+
+@pytest.mark.parametrize("length", [-3, -1, 2**31, 2**70])
+def test_lengths_out_of_range(length: int) -> None:
+    def steps(x: Any) -> Any:
+        return ops.scan(lambda c, _: (c + 1, c), x, length=length)
+
+    for function in (steps, poot.trace(steps)):
+        with pytest.raises(ArgumentError, match=f"scan: length: {length} is not valid, expected 0 to 2147483647"):
+            function(poot.asarray(1.0))

@@ -202,3 +202,14 @@ def test_refusals(number: int) -> None:
     with pytest.raises(error, match=message) as caught:
         build(function, LOGITS)
     assert caught.value.where.file == __file__  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("label", [-1, -3, -100])
+def test_negative_labels_fault(dtype: Any, label: int) -> None:
+    logits, labels = np.ones((2, 3), np.float32), np.array([0, label], dtype)
+    for function in (nn.cross_entropy, nn.nll_loss):
+        for weights in (None, np.ones(3, np.float32)):
+            with pytest.raises(IndexFault, match=rf"index {label}\b"):
+                run(lambda x, t, w, f=function: f(x, t, weights=w), logits, labels, weights)
+            assert run(lambda x, t, f=function: f(x, t, ignore_index=label), logits, labels).shape == ()

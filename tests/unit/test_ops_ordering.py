@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from poot.dtypes import bf16, bool_, i8, i32, u8, u32
-from poot.errors import DTypeError, IndexFault
+from poot.errors import ArgumentError, DTypeError, IndexFault
 from poot.trace import ops
 from tests.unit.ops_support import check, run, tracer
 
@@ -157,3 +157,9 @@ def test_updates_of_bools() -> None:
     check(lambda x, i: x.at[i].max(True), np.array([True, True, False]), x, i)
     with pytest.raises(DTypeError):
         tracer(bool_[3]).at[[0]].subtract(True)
+
+
+def test_diff_any_number_of_times() -> None:
+    with pytest.raises(ArgumentError, match="diff: n: -1 is not valid, expected 0 or more"):
+        run(lambda x: ops.diff(x, n=-1), X)
+    check(lambda x: ops.diff(x, n=2**40), np.zeros((3, 4, 0), np.float32), X)

@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from poot.backends.settings import byte_count
 from poot.errors import AllocationError, ArgumentError, DeviceError
 
 ALIGNMENT: Final = 64
@@ -98,12 +99,8 @@ class _Lease:
 
 def default_cache_bytes() -> int:
     """How much freed memory is kept: `POOT_CACHE_BYTES`, or a quarter of the machine's memory up to 2 GiB."""
-    text = os.environ.get("POOT_CACHE_BYTES", "").strip()
-    if not text:
-        return min(_physical_bytes() // 4, _CACHE_CAP)
-    if not text.isascii() or not text.isdigit():
-        raise ArgumentError(what="POOT_CACHE_BYTES", actual=text, expected="a number of bytes, 0 or more")
-    return int(text)
+    given = byte_count("POOT_CACHE_BYTES", None)
+    return min(_physical_bytes() // 4, _CACHE_CAP) if given is None else given
 
 
 def _physical_bytes() -> int:

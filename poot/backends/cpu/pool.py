@@ -30,12 +30,15 @@ from poot.backends.cpu import runtime_ir as ir
 from poot.backends.cpu.jit import LoadedObject, compile_object, host, load_object
 from poot.backends.cpu.launches import LaunchList
 from poot.backends.cpu.runtime_place import PLACES
+from poot.backends.settings import whole_number
 from poot.errors import ArgumentError, DeviceError
 
 # How often an idle worker looks for work before it sleeps, at some 25 ns each.  Waking a sleeping worker costs the
 # caller 5 to 40 µs, and the worker comes up to 500 µs later where an idle virtual CPU has to be started; steps that
 # follow each other, with some Python between, should find it awake.
 _SPIN_TURNS: Final = 6000
+#: More take longer to start than they could ever save.
+_MOST_THREADS: Final = 1024
 # With more threads than CPUs a turn may keep the very thread from running that it waits for.
 _CROWDED_TURNS: Final = 16
 
@@ -160,12 +163,8 @@ def available_cpus() -> int:
 
 def default_threads() -> int:
     """The number of threads of a pool: `POOT_NUM_THREADS`, or one for each CPU that this process may use."""
-    text = os.environ.get("POOT_NUM_THREADS", "").strip()
-    if not text:
-        return available_cpus()
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ArgumentError(what="POOT_NUM_THREADS", actual=text, expected="a number of threads, 1 or more")
-    return int(text)
+    expected = f"a number of threads, 1 to {_MOST_THREADS}"
+    return whole_number("POOT_NUM_THREADS", None, expected, 1, _MOST_THREADS) or min(available_cpus(), _MOST_THREADS)
 
 
 def default_kind() -> ir.Kind:

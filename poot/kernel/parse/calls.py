@@ -15,7 +15,7 @@ from poot.kernel.parse.intrinsics import ATOMICS, COLLECTIVES, NUMBERS, SPACES, 
 from poot.kernel.parse.values import NONE, Array, Chosen, Static, Tuple, Typed, Value, converted, describe
 
 #: Functions of `math` and of the language, and the rows of the table that they are.
-_ROWS: dict[object, str] = {
+ROWS: dict[object, str] = {
     **{getattr(math, row.name): row.name for row in ops.table() if hasattr(math, row.name)},
     math.fabs: "abs",
     math.isnan: "is_nan",
@@ -25,7 +25,7 @@ _ROWS: dict[object, str] = {
 }
 
 #: What to write in place of some of Python's own functions.
-_HINTS: dict[object, str] = {
+HINTS: dict[object, str] = {
     print: "run one thread as plain Python: kernel.interpret(…, thread=0); `print` works there.",
     round: "write `math.floor(x + 0.5)`, and `int(…)` around it for an index.",
     sum: "write a `for` loop, or poot.group_sum for the sum over a work-group.",
@@ -108,7 +108,7 @@ class Calls(Intrinsics):
             remedy = f"write `math.{name}`."
         elif module == "math":
             remedy = (
-                self.near(name, {f for f in dir(math) if callable(getattr(math, f)) and getattr(math, f) in _ROWS})
+                self.near(name, {f for f in dir(math) if callable(getattr(math, f)) and getattr(math, f) in ROWS})
                 or "compute it otherwise."
             )
         elif getattr(function, "__poot_function__", None) is not None:
@@ -169,7 +169,7 @@ class Calls(Intrinsics):
 
     def row(self, function: object, node: ast.Call) -> Value:
         """`math.exp(x)`, `abs(x)` and the like: one row of the table."""
-        name = _ROWS[function]
+        name = ROWS[function]
         arity = ops.lookup(name).arity
         nodes = self.plain_arguments(node, arity, arity)
         return self.apply(name, function, self.sequence([self.later(arg) for arg in nodes]), nodes, node)
@@ -241,7 +241,7 @@ class Calls(Intrinsics):
                 self.mismatch(node, f"`{ast.unparse(arg)}` is {describe(value)}, which has no length", "use an array.")
 
     def hint(self, function: object, node: ast.Call) -> Value:
-        self.refuse(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", _HINTS[function])
+        self.refuse(node, f"`{ast.unparse(node.func)}` cannot be called in a kernel", HINTS[function])
 
 
 def _is_of_poot(function: types.FunctionType) -> bool:
@@ -251,7 +251,7 @@ def _is_of_poot(function: types.FunctionType) -> bool:
 
 
 _Handler = Callable[[Calls, object, ast.Call], Value]
-_PYTHON: dict[object, _Handler] = {
+PYTHON: dict[object, _Handler] = {
     **dict.fromkeys((int, float, bool), Calls.python_cast),
     **dict.fromkeys((min, max), Calls.extremum),
     abs: Calls.absolute,
@@ -261,7 +261,7 @@ _PYTHON: dict[object, _Handler] = {
     len: Calls.length,
     language.bitcast: Calls.bitcast,
     language.barrier: Calls.barrier,
-    **dict.fromkeys(_HINTS, Calls.hint),
+    **dict.fromkeys(HINTS, Calls.hint),
     **dict.fromkeys(NUMBERS, Calls.launch_number),
     **dict.fromkeys(SPACES, Calls.allocate),
     **dict.fromkeys(ATOMICS, Calls.atomic),
@@ -270,4 +270,4 @@ _PYTHON: dict[object, _Handler] = {
 
 
 def _handler(function: object) -> _Handler | None:
-    return _PYTHON.get(function) or (Calls.row if function in _ROWS else None)
+    return PYTHON.get(function) or (Calls.row if function in ROWS else None)

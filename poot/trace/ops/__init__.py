@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from poot.dtypes import bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from poot.trace.ops import indexing as indexing
 from poot.trace.ops import linalg, nn, random
+from poot.trace.ops import numpy_names as numpy_names
 from poot.trace.ops import numpy_protocol as numpy_protocol
 from poot.trace.ops import update as update
-from poot.trace.ops.control import cond, scan, while_loop
+from poot.trace.ops.control import cond, fori_loop, scan, switch, while_loop
 from poot.trace.ops.creation import (
     arange,
     asarray,
@@ -149,6 +150,25 @@ from poot.trace.ops.manipulation import (
     unstack,
 )
 from poot.trace.ops.namespace import API_VERSION, REFUSED, array_namespace_info, from_dlpack, refuse
+from poot.trace.ops.numpy_names import (
+    atleast_1d,
+    atleast_2d,
+    average,
+    column_stack,
+    copy,
+    degrees,
+    diag,
+    fliplr,
+    flipud,
+    hstack,
+    median,
+    nanmean,
+    nansum,
+    ptp,
+    radians,
+    ravel,
+    vstack,
+)
 from poot.trace.ops.ordering import (
     argmax,
     argmin,
@@ -186,6 +206,7 @@ around = round
 left_shift, right_shift = bitwise_left_shift, bitwise_right_shift
 fabs, rint = abs, round
 absolute = abs
+deg2rad, rad2deg = radians, degrees
 amax, amin = max, min
 concatenate = concat
 invert = bitwise_not = bitwise_invert
@@ -205,6 +226,7 @@ __all__ = [
     "acosh",
     "add",
     "all",
+    "allclose",
     "amax",
     "amin",
     "any",
@@ -220,6 +242,7 @@ __all__ = [
     "argmin",
     "argsort",
     "around",
+    "array_equal",
     "asarray",
     "asin",
     "asinh",
@@ -227,6 +250,9 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "atleast_1d",
+    "atleast_2d",
+    "average",
     "bfloat16",
     "bitcast",
     "bitwise_and",
@@ -244,9 +270,11 @@ __all__ = [
     "cbrt",
     "ceil",
     "clip",
+    "column_stack",
     "concat",
     "concatenate",
     "cond",
+    "copy",
     "copysign",
     "cos",
     "cosh",
@@ -258,6 +286,9 @@ __all__ = [
     "cumsum",
     "cumulative_prod",
     "cumulative_sum",
+    "deg2rad",
+    "degrees",
+    "diag",
     "diagonal",
     "diff",
     "divide",
@@ -280,17 +311,21 @@ __all__ = [
     "fabs",
     "finfo",
     "flip",
+    "fliplr",
+    "flipud",
     "float16",
     "float32",
     "float64",
     "floor",
     "floor_divide",
     "fmod",
+    "fori_loop",
     "from_dlpack",
     "full",
     "full_like",
     "greater",
     "greater_equal",
+    "hstack",
     "hypot",
     "iinfo",
     "inf",
@@ -300,8 +335,6 @@ __all__ = [
     "int8",
     "invert",
     "iota",
-    "allclose",
-    "array_equal",
     "isclose",
     "isdtype",
     "isfinite",
@@ -326,6 +359,7 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "meshgrid",
     "min",
     "minimum",
@@ -334,6 +368,8 @@ __all__ = [
     "multiply",
     "nan",
     "nan_to_num",
+    "nanmean",
+    "nansum",
     "negative",
     "newaxis",
     "nextafter",
@@ -350,7 +386,11 @@ __all__ = [
     "power",
     "primitive_function",
     "prod",
+    "ptp",
+    "rad2deg",
+    "radians",
     "random",
+    "ravel",
     "reciprocal",
     "remainder",
     "repeat",
@@ -377,6 +417,7 @@ __all__ = [
     "subtract",
     "sum",
     "swapaxes",
+    "switch",
     "take",
     "take_along_axis",
     "tan",
@@ -397,6 +438,7 @@ __all__ = [
     "unstack",
     "var",
     "vecdot",
+    "vstack",
     "where",
     "while_loop",
     "zeros",

@@ -6,20 +6,21 @@ run.  On concrete arrays outside a trace they are Python's own `if`, `while` and
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, bool_
+from poot.dtypes import ArraySpec, bool_, i32
 from poot.errors import ArgumentError, ArgumentTypeError, ShapeError
-from poot.trace.array import Array, ArrayLike
+from poot.trace.array import Array, ArrayLike, python_number
 from poot.trace.dispatch import Operand, active, joined, lift
 from poot.trace.graph import Literal, Params
 from poot.trace.ops import creation, manipulation
 from poot.trace.ops.axes import static_int
 from poot.trace.ops.maps import truth
-from poot.trace.ops.promotion import dtype_of, shape_of, spec_of, strong
+from poot.trace.ops.promotion import cast, dtype_of, shape_of, spec_of, strong
 from poot.trace.ops.regions import Region, common_specs, conformed, same_structure
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
@@ -198,6 +199,55 @@ def _pair(result: Any) -> tuple[Any, Any]:
     )
 
 
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body: Callable[[Any, T], T], init: T, /) -> T:
+    """`init` after `value = body(i, value)` for i from lower up to, not including, upper; i is an i32.
+
+    Bounds that are Python ints make a scan; others, 0-d integer arrays, a loop that ends at run time.  `body` gives a
+    pytree of the structure, shapes and dtypes of its second argument.
+    """
+    first, last = python_number(lower), python_number(upper)
+    if isinstance(first, int) and isinstance(last, int):
+        steps = creation.arange(first, max(first, last), dtype=i32)
+        return scan(lambda value, i: (body(i, value), None), init, steps)[0]
+    for bound, name in ((lower, "lower"), (upper, "upper")):
+        if shape_of(bound) != () or not dtype_of(bound, f"fori_loop: {name}").is_integer:
+            actual = f"{dtype_of(bound)}{list(shape_of(bound))}"
+            raise ArgumentTypeError(
+                what=f"fori_loop: {name}", actual=actual, expected="a 0-d integer", where=user_location()
+            )
+    with joined(lower, upper, *flatten(init).leaves):
+        end = lift(cast(upper, i32))
+
+        def step(carry: tuple[Any, T]) -> tuple[Any, T]:
+            return carry[0] + 1, body(*carry)
+
+        return while_loop(lambda carry: carry[0] < end, step, (lift(cast(lower, i32)), init))[1]
+
+
+def switch(index: ArrayLike, branches: Sequence[Callable[..., T]], /, *operands: Any) -> T:
+    """The results of `branches[index](*operands)`; an index below 0 counts as 0, one past the end as the last.
+
+    All branches give pytrees of one structure, with leaves of equal shapes and dtypes, as those of `cond` do.
+    """
+    if not branches:
+        raise ArgumentError(what="switch: branches", actual=(), expected="at least one", where=user_location())
+    number = python_number(index)
+    if isinstance(number, int):
+        return branches[min(max(number, 0), len(branches) - 1)](*operands)
+    if shape_of(index) != () or not dtype_of(index, "switch: index").is_integer:
+        actual = f"{dtype_of(index)}{list(shape_of(index))}"
+        raise ArgumentTypeError(what="switch: index", actual=actual, expected="a 0-d integer", where=user_location())
+
+    def choose(first: int, last: int, *values: Any) -> T:
+        if first == last:
+            return branches[first](*values)
+        middle = (first + last) // 2
+        low, high = functools.partial(choose, first, middle), functools.partial(choose, middle + 1, last)
+        return cond(index <= middle, low, high, *values)  # type: ignore[operator]
+
+    return choose(0, len(branches) - 1, *operands)
+
+
 def _length(items: Flat, length: int | None) -> int:
     extents: dict[int, str] = {}
     for leaf, path in zip(items.leaves, items.paths, strict=True):
@@ -211,7 +261,10 @@ def _length(items: Flat, length: int | None) -> int:
             )
         extents.setdefault(shape[0], path)
     if length is not None:
-        extents.setdefault(static_int(length, "scan: length"), "length")
+        steps = static_int(length, "scan: length")
+        if not 0 <= steps <= int(i32.max):
+            raise ArgumentError(what="scan: length", actual=steps, expected=f"0 to {i32.max}", where=user_location())
+        extents.setdefault(steps, "length")
     if not extents:
         raise ArgumentError(
             what="scan", actual="no xs and no length", expected="arrays as xs, or length=", where=user_location()

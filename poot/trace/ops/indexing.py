@@ -266,6 +266,19 @@ def take_along_axis(
     fill_value: float | None = None,
 ) -> Array:
     """The elements of x at one index each along an axis; the other axes of x and `indices` broadcast together."""
+    return along_axis(x, indices, axis, mode, fill_value, from_end=mode != "clip")
+
+
+def along_axis(
+    x: ArrayLike,
+    indices: ArrayLike,
+    axis: int,
+    mode: IndexMode = "fault",
+    fill_value: float | None = None,
+    *,
+    from_end: bool = False,
+) -> Array:
+    """`take_along_axis`, where negative indices are out of range unless they count `from_end`."""
     operand = strong(x)
     rank = len(operand.shape)
     place = one_axis(axis, rank, "take_along_axis")
@@ -278,7 +291,9 @@ def take_along_axis(
         index = manipulation.moveaxis(_integers(asarray(indices), "take_along_axis"), place, -1)
         shared = broadcast_shapes([values.shape[:-1], index.shape[:-1]], "take_along_axis")
         values = manipulation.broadcast_to(values, (*shared, values.shape[-1]))
-        index = manipulation.broadcast_to(_from_end(index, values.shape[-1], mode), (*shared, index.shape[-1]))
+        if from_end:
+            index = _resolved(Positions(index), values.shape[-1], mode)
+        index = manipulation.broadcast_to(index, (*shared, index.shape[-1]))
         column = manipulation.expand_dims(index, -1)
         found = _gather(values, column, (rank - 1,), rank - 1, mode, fill_value)
         return manipulation.moveaxis(found, -1, place)

@@ -10,6 +10,7 @@ from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import bind1, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops.maps import bits, compare, float_map, logical, truth
+from poot.trace.ops.namespace import DEPENDENT, refuse
 from poot.trace.ops.promotion import cast, common_dtype, common_float, dtype_argument, dtype_of, shape_of, spread
 from poot.trace.source import user_location
 
@@ -202,6 +203,7 @@ def allclose(
 
 def array_equal(x1: ArrayLike, x2: ArrayLike, /, equal_nan: bool = False) -> Array:
     """One bool: whether shapes and all elements are equal; nothing is broadcast."""
+    common_dtype(x1, x2, what="array_equal")
     with joined(x1, x2):
         if shape_of(x1) != shape_of(x2):
             return lift(Literal(False, bool_))
@@ -225,7 +227,12 @@ def nan_to_num(x: ArrayLike, /, nan: float = 0.0, posinf: float | None = None, n
 # --- choice -----------------------------------------------------------------------------------------------------------
 
 
-def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 where `condition` is true (not zero), x2 elsewhere; the three broadcast together."""
+def where(condition: ArrayLike, x1: ArrayLike | None = None, x2: ArrayLike | None = None, /) -> Array:
+    """x1 where `condition` is true (not zero), x2 elsewhere; the three broadcast together.
+
+    NumPy's form of the condition alone, which finds positions, refuses: their number depends on values.
+    """
+    if x1 is None or x2 is None:
+        raise refuse("ops.where(condition) without values", DEPENDENT)
     dtype = common_dtype(x1, x2, what="where")
     return bind1("select", spread((truth(condition), cast(x1, dtype), cast(x2, dtype)), "where"))

@@ -19,14 +19,14 @@ from poot.trace.source import user_location
 
 API_VERSION: Final = "2024.12"
 
-_DEPENDENT = "the shape of its result depends on values; use ops.where, ops.sort or a mask of fixed shape."
+DEPENDENT: Final = "the shape of its result depends on values; use ops.where, ops.sort or a mask of fixed shape."
 _COMPLEX = "there are no complex numbers; keep the real and imaginary parts as two arrays."
 _FFT = "there are no complex numbers; numpy.fft takes arrays read back with np.asarray(x)."
 _SOLVER = "there are no matrix decompositions; numpy.linalg takes arrays read back with np.asarray(x)."
 
 REFUSED: Final[dict[str, str]] = {
-    **dict.fromkeys(("nonzero", "argwhere", "flatnonzero", "unique"), _DEPENDENT),
-    **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _DEPENDENT),
+    **dict.fromkeys(("nonzero", "argwhere", "flatnonzero", "unique"), DEPENDENT),
+    **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), DEPENDENT),
     **dict.fromkeys(("complex64", "complex128", "conj", "imag", "real"), _COMPLEX),
     "fft": _FFT,
 }

@@ -15,6 +15,9 @@ from poot.trace.array import Array, is_array
 from poot.trace.source import user_location
 
 _ATTRIBUTES = (np.shape, np.ndim, np.size)
+#: Functions that mean something else in the array API, and those that take sequences.
+_OTHERWISE = (np.diagonal, np.trace)
+_SEQUENCES = (np.array_equal, np.allclose, np.isclose)
 API_VERSIONS = ("2022.12", "2023.12", "2024.12")
 
 _REDUCE = {
@@ -24,6 +27,10 @@ _REDUCE = {
     "minimum": "min",
     "logical_and": "all",
     "logical_or": "any",
+}
+_OPTIONS = {
+    "dtype": "cast the operands or the result with x.astype(dtype).",
+    "where": "choose by element with ops.where(condition, a, b).",
 }
 _REMEDY = (
     "use a function of `poot.ops`, or, outside traced functions, convert the array with np.asarray(x), which reads it "
@@ -63,7 +70,11 @@ def numpy_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: di
             )
         if option not in allowed:
             raise ArgumentTypeError(
-                what=what, actual=f"{option}={value!r}", expected="array operands alone", where=user_location()
+                what=what,
+                actual=f"{option}={value!r}",
+                expected="array operands alone",
+                where=user_location(),
+                remedy=_OPTIONS.get(option),
             )
     if method == "reduce":
         options = {"axis": 0, **options}
@@ -96,6 +107,8 @@ _TEMPORARY: int = np.float64(1) < _Probe()  # type: ignore[operator, assignment]
 
 def numpy_function(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
     """`__array_function__`: a NumPy function as the function of `ops` of its name."""
+    if function in _SEQUENCES:
+        args = [_ops().asarray(arg) if isinstance(arg, (list, tuple)) else arg for arg in args]
     if function in _ATTRIBUTES and len(args) == 1 and isinstance(args[0], Array):
         return getattr(args[0], function.__name__)
     module = getattr(function, "__module__", "")
@@ -103,7 +116,10 @@ def numpy_function(function: Callable[..., Any], args: Sequence[Any], options: d
     what = f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
     for part in module.split(".")[1:]:
         namespace = _find(namespace, part)
-    found = None if namespace is None else _find(namespace, function.__name__)
+    if function in _OTHERWISE:
+        found = getattr(_ops().numpy_names, function.__name__)
+    else:
+        found = None if namespace is None else _find(namespace, function.__name__)
     if found is None:
         raise _unknown(what)
     return found(*args, **options)

@@ -199,7 +199,12 @@ def diff(
         parts = [prepend, result, append]
         if prepend is not None or append is not None:
             result = manipulation.concat([part for part in parts if part is not None], axis=place)
-    for _ in range(static_int(n, "diff: n")):
+    times = static_int(n, "diff: n")
+    if times < 0:
+        raise ArgumentError(what="diff: n", actual=times, expected="0 or more", where=user_location())
+    for _ in range(times):
+        if not result.shape[place]:
+            break  # as it stays, however often
         extent = result.shape[place]
         later = manipulation.cut_axis(result, place, min(1, extent), extent)
         earlier = manipulation.cut_axis(result, place, 0, max(extent - 1, 0))

@@ -34,6 +34,7 @@ __all__ = [
     "bernoulli",
     "bits",
     "categorical",
+    "choice",
     "exponential",
     "fold_in",
     "gumbel",
@@ -202,15 +203,12 @@ def _check_interval(low: ArrayLike, high: ArrayLike, dtype: DType) -> None:
     first, last = (np.asarray(python_number(bound), None if is_array(bound) else object) for bound in (low, high))
     if first.dtype != last.dtype:  # which NumPy might compare as floats
         first, last = first.astype(object), last.astype(object)
-    empty = np.argwhere(first >= last) if first.size and last.size else ()
-    if len(empty):
-        pair = [
-            int(np.broadcast_to(ends, np.broadcast_shapes(first.shape, last.shape))[tuple(empty[0])])
-            for ends in (first, last)
-        ]
-        raise ArgumentError(
-            what="randint: high", actual=pair[1], expected=f"more than {pair[0]}", where=user_location()
-        )
+    pairs = np.broadcast(first, last) if first.size and last.size else ()
+    for least, greatest in pairs:
+        if least >= greatest:
+            raise ArgumentError(
+                what="randint: high", actual=int(greatest), expected=f"more than {least}", where=user_location()
+            )
     for ends, past in ((first, 0), (last, 1)):
         for end in (ends.min(), ends.max()) if ends.size else ():
             literal(int(end) - past, dtype)
@@ -308,6 +306,58 @@ def categorical(key: ArrayLike, logits: ArrayLike, axis: int = -1) -> Array:
         scores = lift(cast(logits, f32 if dtype.bits == 16 else dtype))
         one_axis(axis, scores.ndim, "categorical")
         return ordering.argmax(scores + gumbel(key, scores.shape, scores.dtype), axis)
+
+
+def choice(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: Shape = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+) -> Array:
+    """Elements of `a` along an axis, or integers below an int `a`, drawn at random: `shape` takes the axis's place.
+
+    Args:
+        key: A key of `ops.random`; use it once.
+        a: An array, or the number of integers from 0.
+        shape: How many to draw.
+        replace: Whether an element may be drawn again; without, at most as many as there are, in random order.
+        p: The probability of each element, [n]; equal ones by default.  They are not looked at: they should be at
+            least 0 and sum to 1.
+        axis: The axis of `a` to draw along.
+    """
+    extents = shape_argument(shape)
+    with joined(key, a, p):
+        array = lift(a) if is_array(a) and shape_of(a) else None
+        place = 0 if array is None else one_axis(axis, array.ndim, "choice")
+        count = static_int(a, "choice") if array is None else array.shape[place]
+        drawn = _positions(key, count, extents, replace, p)
+        if array is None:
+            return drawn
+        return indexing.take(array, drawn, axis=place, mode="clip")
+
+
+def _positions(key: ArrayLike, count: int, extents: tuple[int, ...], replace: bool, p: ArrayLike | None) -> Array:
+    """The positions (i32) that `choice` draws of `count`."""
+    wanted = math.prod(extents)
+    if wanted and (count < 1 or (not replace and wanted > count)):
+        expected = "at least one element" if replace else f"at most {count} without replacement"
+        raise ArgumentError(what="choice", actual=f"{wanted} of {count}", expected=expected, where=user_location())
+    if p is not None and shape_of(p) != (count,):
+        raise ShapeError(what="choice: p", actual=shape_of(p), expected=f"({count},)", where=user_location())
+    if p is None:
+        if replace or not wanted:
+            return randint(key, extents, 0, max(count, 1))
+        return manipulation.reshape(permutation(key, count)[:wanted], extents)
+    chances = lift(cast(p, common_float(p, what="choice: p")))
+    if not replace:
+        # The greatest of log(p) + Gumbel noise are a sample without replacement (Kool et al., arXiv:1903.06059).
+        scores = elementwise.log(chances) + gumbel(key, (count,), chances.dtype)
+        return manipulation.reshape(ordering.top_k(scores, wanted)[1], extents)
+    running = ordering.cumsum(chances)
+    height = running[-1] * (1 - uniform(key, extents, chances.dtype))  # above 0, so that no p of 0 is drawn
+    return elementwise.minimum(ordering.searchsorted(running, height), max(count - 1, 0))
 
 
 def permutation(key: ArrayLike, x: ArrayLike, /, axis: int = 0) -> Array:

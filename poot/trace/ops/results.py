@@ -23,6 +23,8 @@ MAY_GIVE_BACK = (
     *("concatenate", "diff", "expand_dims", "flip", "floor", "full", "full_like", "max", "meshgrid", "min", "moveaxis"),
     *("nan_to_num", "pad", "permute_dims", "positive", "pow", "power", "prod", "reshape", "rint", "roll", "round"),
     *("split", "squeeze", "sum", "swapaxes", "tile", "transpose", "trunc"),
+    *("atleast_1d", "atleast_2d", "average", "column_stack", "fliplr", "flipud", "hstack", "nanmean", "nansum"),
+    *("ravel", "vstack"),
 )
 
 

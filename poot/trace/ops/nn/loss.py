@@ -31,8 +31,8 @@ def cross_entropy(
 
     Args:
         logits: [..., classes, ...], the classes along `axis`.
-        targets: Integers, the classes, in the shape of logits without `axis` (an index out of range faults when the
-            result is read); or floats in the shape of logits, a probability for each class.
+        targets: Integers, the classes, in the shape of logits without `axis` (one out of range, as every negative one
+            is, faults when the result is read); or floats in the shape of logits, a probability for each class.
         axis: Where the classes are.
         weights: [classes]: what each class counts.
         ignore_index: A class, which need not be one, whose elements count for nothing; of integer targets alone.
@@ -151,7 +151,7 @@ class _Scores:
 
     def _at(self, logs: Array, classes: Array) -> Array:
         """The element of each row that its class names."""
-        found = indexing.take_along_axis(logs, manipulation.expand_dims(classes, self.axis), self.axis)
+        found = indexing.along_axis(logs, manipulation.expand_dims(classes, self.axis), self.axis)
         return manipulation.squeeze(found, self.axis)
 
     def _vector(self, logs: Array) -> Array:

@@ -1,0 +1,131 @@
+"""NumPy's functions and array methods beyond the array API, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poot
+from poot import ops
+from poot.errors import ArgumentTypeError, ConcretizationError, DTypeError, FeatureError, ShapeError
+
+X = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+WITH_NAN = X.copy()
+WITH_NAN[1, 2] = np.nan
+WEIGHTS = np.arange(1, 6, dtype=np.float32)
+
+SHAPES: list[Callable[[Any], Any]] = [
+    np.ravel,
+    np.copy,
+    np.fliplr,
+    np.flipud,
+    np.diagonal,
+    np.trace,
+    lambda a: np.trace(a.reshape(2, 2, 5)),
+    lambda a: np.diagonal(a.reshape(2, 2, 5), 1, 2, 0),
+    lambda a: np.vstack([a, a]),
+    lambda a: np.vstack([a[0], a[1]]),
+    lambda a: np.hstack([a, a]),
+    lambda a: np.hstack([a[0], a[1]]),
+    lambda a: np.column_stack([a[0], a[1]]),
+    lambda a: np.atleast_1d(a.sum()),
+    lambda a: np.atleast_2d(a[0]),
+    lambda a: np.atleast_2d(a, a[0])[1],
+    np.diag,
+    lambda a: np.diag(a, -1),
+    lambda a: np.diag(a[0]),
+    lambda a: np.diag(a[0], 2),
+    lambda a: np.diag(a[0], -1),
+    lambda a: a.copy(),
+    lambda a: a.diagonal(1),
+    lambda a: a.trace(offset=-1),
+    lambda a: a.view(np.int32),
+]
+NUMBERS: list[Callable[[Any], Any]] = [
+    np.median,
+    lambda a: np.median(a, axis=0),
+    lambda a: np.median(a, axis=1, keepdims=True),
+    lambda a: np.median(a, axis=(0, 1)),
+    np.average,
+    lambda a: np.average(a, axis=1, weights=WEIGHTS),
+    lambda a: np.average(a, weights=X * X),
+    np.ptp,
+    lambda a: np.ptp(a, axis=1),
+    np.nansum,
+    lambda a: np.nansum(a, axis=0),
+    np.nanmean,
+    lambda a: np.nanmean(a, axis=1),
+    np.deg2rad,
+    np.radians,
+    np.rad2deg,
+    np.degrees,
+]
+
+
+@pytest.mark.parametrize("function", SHAPES + NUMBERS)
+@pytest.mark.parametrize("x", [X, WITH_NAN])
+def test_the_same_as_numpy(function: Callable[[Any], Any], x: Any) -> None:
+    expected = np.asarray(function(x))
+    found = np.asarray(function(poot.asarray(x)))
+    traced = poot.trace(lambda a: function(a)).evaluate(x)
+    for actual in (found, np.asarray(traced)):
+        assert actual.shape == expected.shape
+        assert actual.dtype == expected.dtype
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_integers_have_float_medians_and_means() -> None:
+    x = poot.asarray([3, 1, 2, 10])
+    assert float(ops.median(x)) == 2.5
+    assert ops.median(x).dtype is poot.f32
+    assert float(ops.nanmean(x)) == 4.0
+    assert int(ops.nansum(x)) == 16
+    with pytest.raises(ShapeError, match="median"):
+        ops.median(x[:0])
+    with pytest.raises(ShapeError, match="average: weights"):
+        ops.average(poot.asarray(X), weights=WEIGHTS[:2])
+
+
+def test_methods_that_order() -> None:
+    p = poot.asarray(X)
+    assert np.array_equal(np.asarray(p.sort()), np.sort(X))
+    assert np.array_equal(np.asarray(p), X)
+    found = p[0].sort().searchsorted(p[1], side="right")
+    assert np.array_equal(np.asarray(found), np.searchsorted(np.sort(X[0]), X[1], "right"))
+
+
+def test_bytes_copies_and_bits() -> None:
+    p = poot.asarray(X)
+    assert p.tobytes() == X.tobytes()
+    assert p.copy() is not p
+    row = p[0]
+    assert all(f(row) is not row for f in (ops.ravel, ops.atleast_1d, ops.flipud, ops.copy))
+    assert np.array_equal(np.asarray(p.view(poot.u32)), X.view(np.uint32))
+    with pytest.raises(DTypeError, match="a number of 32 bits, as f32"):
+        p.view(np.float64)
+    with pytest.raises(ConcretizationError, match="bytes"):
+        poot.trace(lambda a: a.tobytes())(X)
+
+
+def test_sequences_are_compared_as_arrays() -> None:
+    assert bool(np.array_equal(poot.asarray([1, 2]), [1, 2]))
+    assert not bool(np.array_equal(poot.asarray([1, 2]), [1, 3]))
+    with pytest.raises(ArgumentTypeError, match="array_equal: list given"):
+        ops.array_equal(poot.asarray([1, 2]), [1, 2])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call", [lambda p: p.nonzero(), lambda p: np.where(p > 0), lambda p: ops.where(p > 0)])
+def test_positions_are_refused_by_name(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(FeatureError, match="the shape of its result depends on values"):
+        call(poot.asarray(X))
+
+
+def test_options_of_ufuncs_name_what_to_write() -> None:
+    p = poot.asarray(X)
+    with pytest.raises(ArgumentTypeError, match="astype"):
+        np.add(p, 1, dtype=np.float64)
+    with pytest.raises(ArgumentTypeError, match=r"ops\.where"):
+        np.add(p, 1, where=X > 0)
