@@ -13,10 +13,13 @@ from poot.kernel.parse.assignments import Assignments
 from poot.kernel.parse.bindings import returns
 from poot.kernel.parse.conditions import Way
 from poot.kernel.parse.scope import Local
-from poot.kernel.parse.values import NONE, Static, Typed, Value, plain
+from poot.kernel.parse.syntax import SPLIT
+from poot.kernel.parse.values import NONE, Static, Typed, Value, describe, plain
 
 #: Turns that `poot.unroll` may write out.
 _MOST_TURNS = 4096
+#: Parts of `if a and b …` that become one `if` inside the other.
+_NESTED = 8
 #: The dtype in which the distance of two values always fits.
 _UNSIGNED = {dtype: BY_NAME[f"u{dtype.bits}"] for dtype in INTEGERS}
 
@@ -35,13 +38,19 @@ def _is(value: Value, function: object) -> bool:
 class Statements(Assignments):
     """Parses the bodies of functions."""
 
+    #: Turns that the loops around this point are written out in, together.
+    written = 1
+
     def run(self, body: Sequence[ast.stmt]) -> Value | None:
         """Parse statements into the open block; the value of the `return` that they end in, or None."""
         for stmt in body:
             if self.frame.definite is None:
                 break
             with self.at(stmt):
-                result = self.stmt(stmt)
+                try:
+                    result = self.stmt(stmt)
+                except RecursionError:
+                    self.refuse(stmt, "this statement nests too deep", SPLIT)
             if result is not None:
                 self.frame.definite = None
                 return result
@@ -78,7 +87,8 @@ class Statements(Assignments):
     def branch(self, stmt: ast.If) -> Value | None:
         frame = self.frame
         chain = stmt.test if isinstance(stmt.test, ast.BoolOp) and isinstance(stmt.test.op, ast.And) else None
-        if chain is not None and not stmt.orelse and not (frame.helper and returns(stmt)):
+        short = chain is not None and len(chain.values) <= _NESTED
+        if chain is not None and short and not stmt.orelse and not (frame.helper and returns(stmt)):
             self.nested(chain.values, stmt.body)
             return None
         condition = self.test(stmt.test, "`if`")
@@ -146,6 +156,9 @@ class Statements(Assignments):
             self.turns(stmt, self.constant_range(values, nodes, step))
             return
         start, stop = self.limits(values, nodes, call)
+        if step < 0 and not start.dtype.min:
+            self.descending(stmt, start, stop, -step)
+            return
         self.loop(stmt, start, stop, step, lambda var: var)
 
     def loop(self, stmt: ast.For, start: Expr, stop: Expr, step: int, element: Callable[[Var], Expr]) -> None:
@@ -191,6 +204,18 @@ class Statements(Assignments):
 
         self.loop(stmt, none, turns, 1, element)
 
+    def descending(self, stmt: ast.For, start: Expr, stop: Expr, size: int) -> None:
+        """A range of an unsigned dtype that counts down by `size`: a loop over its turns, as `strided` has it."""
+        assert isinstance(stmt.target, ast.Name)
+        k, name, dtype = self.k, plain(stmt.target.id), start.dtype
+        if size > dtype.max:
+            self.mismatch(stmt.iter, f"the step -{size} of a range is past {dtype}", "use a smaller step.")
+        first, past, by = self.bind(start), self.bind(stop), k.const(size, dtype)
+        one, none = k.const(1, dtype), k.const(0, dtype)
+        last = k.op("floor_div", k.op("sub", k.op("sub", first, past), one), by)
+        turns = k.op("select", k.op("gt", first, past), k.op("add", last, one), none)
+        self.loop(stmt, none, turns, 1, lambda turn: k.let(k.op("sub", first, k.op("mul", turn, by)), name))
+
     def count(self, target: ast.Name, value: Value) -> None:
         """Give the name of a loop its value for one turn."""
         frame = self.frame
@@ -224,6 +249,10 @@ class Statements(Assignments):
 
     def limits(self, values: Sequence[Value], nodes: Sequence[ast.AST], call: ast.AST) -> list[Expr]:
         """The bounds of a range, and its step where that is no constant, in one integer dtype."""
+        for value, node in zip(values, nodes, strict=True):
+            if isinstance(value, Static) and isinstance(value.value, float):
+                what = f"a range counts in integers, and `{ast.unparse(node)}` is {describe(value)}"
+                self.mismatch(node, what, f"write `int({ast.unparse(node)})`.")
         if all(isinstance(value, Static) for value in values):
             found = [self.number(v, n, self.index) for v, n in zip(values, nodes, strict=True)]
         else:
@@ -264,6 +293,14 @@ class Statements(Assignments):
     def turns(self, stmt: ast.For, values: range) -> None:
         """Write a loop out; its name is a constant in each turn."""
         assert isinstance(stmt.target, ast.Name)
+        before = self.written
+        self.written = before * max(len(values), 1)
+        if self.written > _MOST_TURNS:
+            self.mismatch(
+                stmt.iter,
+                f"loops inside one another write out {self.written} turns",
+                f"unroll at most {_MOST_TURNS} together.",
+            )
         self.frame.loops.append(None)
         for value in values:
             with self.written_here(stmt.body):
@@ -272,6 +309,7 @@ class Statements(Assignments):
             if self.frame.definite is None:
                 break
         self.frame.loops.pop()
+        self.written = before
 
     def repeated(self, stmt: ast.While) -> None:
         frame = self.frame
