@@ -16,7 +16,8 @@ import ml_dtypes
 import numpy as np
 from typing_extensions import override
 
-from poot.errors import ArgumentError, UnsupportedDTypeError
+from poot.errors import ArgumentError, ArgumentTypeError, UnsupportedDTypeError
+from poot.probe import has
 from poot.records import record
 
 Kind = Literal["bool", "int", "uint", "float"]
@@ -72,9 +73,8 @@ class DType(type):
     @override
     def __call__(cls, value: Any = 0, /) -> Any:
         """Cast: poot arrays and tracers through `ops`, everything else to a NumPy array or scalar of this dtype."""
-        astype = getattr(value, "__poot_astype__", None)
-        if astype is not None:
-            return astype(cls)
+        if has(value, "__poot_astype__"):
+            return value.__poot_astype__(cls)
         result = np.asarray(value).astype(cls.dtype)
         return result if isinstance(value, np.ndarray) else result[()]
 
@@ -223,6 +223,22 @@ def is_masked(value: object) -> bool:
     return module is not None and isinstance(value, module.MaskedArray)
 
 
+def check_plain(value: object, what: str) -> None:
+    """ArgumentTypeError for NumPy's masked arrays and matrices, with whose elements more goes along."""
+    if type(value) is np.ndarray or not issubclass(type(value), np.ndarray):
+        return
+    if is_masked(value):
+        raise ArgumentTypeError(
+            what=what, actual="MaskedArray", expected="an array without a mask",
+            remedy="pass value.filled(…), or its data and its mask as two arrays.",
+        )  # fmt: skip
+    if isinstance(value, np.matrix):
+        raise ArgumentTypeError(
+            what=what, actual="matrix", expected="an array",
+            remedy="pass np.asarray(value): poot's operators work by element, and a matrix's do not.",
+        )  # fmt: skip
+
+
 def as_dtype(value: DTypeLike, what: str = "dtype") -> DType:
     """The poot dtype for a poot or NumPy dtype, a NumPy scalar type, `bool`/`int`/`float`, or a name of one."""
     if isinstance(value, DType):
@@ -237,10 +253,11 @@ def as_dtype(value: DTypeLike, what: str = "dtype") -> DType:
         return BY_NAME[value]
     try:
         found = _BY_NUMPY.get(np.dtype(value).newbyteorder("="))
-    except TypeError:
+    except (TypeError, ValueError, LookupError, OverflowError, SyntaxError):  # as NumPy finds strings, lists, dicts …
         found = None
     if found is None or value is None:
-        raise UnsupportedDTypeError(what=what, actual=getattr(value, "name", None) or repr(value))
+        name = value.name if isinstance(value, np.dtype) else f"{value!r:.60}"
+        raise UnsupportedDTypeError(what=what, actual=name)
     return found
 
 

@@ -57,6 +57,11 @@ def locate_with(find: Callable[[], SourceLocation | None]) -> None:
     _finders[:] = [find]
 
 
+def caller() -> SourceLocation | None:
+    """The user's line that called poot, where a layer above knows how it is found."""
+    return _finders[0]() if _finders else None
+
+
 class PootError(Exception):
     """Base of every poot error: `fields` fill `template`; `where` is the user's line; `remedy` says what to do.
 
@@ -79,8 +84,14 @@ class PootError(Exception):
         if self.where is not None:
             parts.append(self.where.render())
         if self.remedy:
-            parts.append("  Remedy: " + self.remedy.format_map(self.fields))
+            parts.append("  Remedy: " + self._filled_remedy())
         return "\n".join(parts)
+
+    def _filled_remedy(self) -> str:
+        try:
+            return self.remedy.format_map(self.fields)
+        except (LookupError, ValueError, AttributeError):  # the braces are those of a name of the user's
+            return self.remedy
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
@@ -425,7 +436,12 @@ class DeviceMismatchError(DeviceError):
 class AllocationError(PootError, MemoryError):
     """Device or host memory that could not be had."""
 
+    about_a_call = True
     template = "could not allocate {nbytes} bytes on {device}: {message}"
+    default_remedy = (
+        "use smaller arrays or a dtype of fewer bytes, let go of arrays that are not needed any more, or pass another "
+        "device."
+    )
 
 
 class EngineError(PootError, RuntimeError):

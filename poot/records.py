@@ -35,7 +35,7 @@ def record(cls: type[T] | None = None, /, *, eq: bool = True) -> type[T] | Calla
 def _with_init(cls: type[T]) -> type[T]:
     """The class with an `__init__` of the same signature."""
     made: Any = cls
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": cls.__module__}
     parameters: list[str] = []
     lines: list[str] = []
     for number, each in enumerate(fields(made)):

@@ -17,9 +17,9 @@ import numpy as np
 import optree
 
 from poot.api.foreign import device_array
-from poot.api.libraries import has
 from poot.dtypes import ArraySpec, DType, as_dtype, is_masked
 from poot.errors import ArgumentError, CaptureError, PootError
+from poot.probe import has
 from poot.trace.array import Array
 from poot.trace.source import user_location
 from poot.trace.tracer import WeakTracer
@@ -28,6 +28,7 @@ from poot.trace.tree import flatten, key_order, leaves_of
 LeafKind = Literal["array", "spec", "int", "float", "static"]
 
 _STATIC = (bool, str, bytes, enum.Enum, np.dtype)
+_KNOWN = (Array, WeakTracer, np.ndarray, np.generic, ArraySpec, DType, int, float, *_STATIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Signature:
         statics = [(name, value) for name, value in bound.items() if name in self.static]
         dynamic = {name: value for name, value in bound.items() if name not in self.static}
         found, spec = leaves_of(dynamic, f"the arguments of {self.name}")
-        if len(found) == len(dynamic) and not any(isinstance(v, (dict, list, tuple)) for v in dynamic.values()):
+        if len(found) == len(dynamic) and not any(issubclass(type(v), (dict, list, tuple)) for v in dynamic.values()):
             paths: Sequence[str] = sorted(dynamic)
         else:
             paths = flatten(dynamic, "arguments").paths
@@ -138,9 +139,11 @@ class Signature:
 
     def leaf(self, path: str, value: Any) -> Leaf:
         """Classify one leaf."""
-        if issubclass(type(value), WeakTracer):
+        if not issubclass(type(value), _KNOWN):  # `isinstance` would ask a proxy for its class
+            return self._foreign(path, value)
+        if isinstance(value, WeakTracer):
             value = value.materialise(value.dtype)
-        if issubclass(type(value), Array):
+        if isinstance(value, Array):
             return Leaf(path, "array", value, value.spec)
         if is_masked(value) or isinstance(value, np.matrix):
             return self._foreign(path, cast("object", value))
@@ -174,9 +177,10 @@ class Signature:
     def _foreign(self, path: str, value: Any) -> Leaf:
         """Arrays of other libraries, through DLPack or the array interface."""
         remedy = 'pass arrays, or make it static: @poot.trace(static_argnames=("{root}",)).'
-        if is_masked(value):
+        ours = issubclass(type(value), np.ndarray)
+        if ours and is_masked(value):
             remedy = "pass value.filled(…), or its data and its mask as two arrays."
-        elif isinstance(value, np.matrix):
+        elif ours and isinstance(value, np.matrix):
             remedy = "pass np.asarray(value): poot's operators work by element, and a matrix's do not."
         elif not callable(value) or has(value, "__dlpack__"):
             there = device_array(value, f"argument {path!r} of {self.name}")

@@ -261,10 +261,6 @@ class DeviceArray(Array):
     def __str__(self) -> str:
         return _text(self, "")
 
-    @override
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.shape else str(self)
-
 
 def _text(array: DeviceArray, prefix: str) -> str:
     if array.size <= _SHOWN:

@@ -11,6 +11,7 @@ library) is frozen at its value during the trace.
 from __future__ import annotations
 
 import enum
+import functools
 import hashlib
 import re
 import struct
@@ -23,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from poot.api.codes import code_token
-from poot.api.libraries import is_library, is_library_type, is_poot, unwrap
+from poot.api.libraries import is_bound, is_library, is_library_type, is_poot, unwrap
 from poot.api.members import CONTAINERS, EXACT, Member, function_members, items_of, layout, members, pairs_of
 from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.trace.array import Array
@@ -43,7 +44,10 @@ _SETTLED: Any = (
         WeakTracer,
     ),
 )
-_SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "typing", "uuid"})
+#: Modules of such classes, and of the generators, which are watched while the function is traced.
+_SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "random", "typing", "uuid"})
+#: Types whose objects are what they lead to: one made anew is the same.
+_TRANSPARENT = (types.MethodType, functools.partial, property, staticmethod, classmethod)
 #: Up to this many bytes of a buffer are kept as they are, more as a hash.
 _SMALL = 256
 #: Labels longer than this are shortened from the middle.
@@ -105,7 +109,7 @@ class Captures:
         """The labels and specs of the arrays."""
         pairs = zip(self.labels, self.arrays, strict=True)
         return [
-            (label, ArraySpec(as_dtype(array.dtype), tuple(array.shape)))
+            (label, ArraySpec(as_dtype(array.dtype, f"captured {label}"), tuple(array.shape)))
             for label, array in pairs
             if array.dtype != object
         ]
@@ -233,6 +237,8 @@ class _Walk:
         if not known.library and (number := self._seen.get(id(kind))) is not None:
             del found[items]  # the class, which has been followed
             return Same(value) if part is None else part, number
+        if kind in _TRANSPARENT or (known.library and is_bound(value)):
+            return kind.__name__
         if part is None:
             if known.library and len(found) == items and not _settled(kind):
                 self.found.opaque.append((label, kind.__qualname__))
@@ -311,4 +317,5 @@ def _settled(kind: type) -> bool:
     """Whether the objects of a library's class cannot change, or not in what poot does not see."""
     if issubclass(kind, _SETTLED) or kind is object or hasattr(kind, "__get__"):
         return True
-    return kind.__module__ in _SETTLED_MODULES or is_poot(kind.__module__)
+    module = kind.__module__
+    return module in _SETTLED_MODULES or module.startswith("numpy.random") or is_poot(module)

@@ -64,17 +64,19 @@ class ChanceWatch:
         self._function = function
         self._error: TraceError | None = None
         self._hooked = False
+        self._before: Any = None
         self.frozen: list[str] = []
         held = list(_held(captures))
-        self._generators = [(label, value) for label, value in held if isinstance(value, _kinds())]
+        self._generators = [(label, value) for label, value in held if issubclass(type(value), _kinds())]
         named = [label for label, value in held if _may_ask(value)]
         self._suspects = sorted({*named, *(_NAMES & captures.names)})
         self._states: list[object] = []
 
     def __enter__(self) -> ChanceWatch:
         self._states = self._now()
-        if self._suspects and sys.getprofile() is None:
-            self._hooked = True
+        self._before = sys.getprofile()
+        self._hooked = bool(self._suspects) and (self._before is None or callable(self._before))
+        if self._hooked:
             sys.setprofile(self._event)
         elif self._suspects:
             self.frozen.append(f"what {', '.join(self._suspects)} may have given, since a profiler was at work")
@@ -84,7 +86,7 @@ class ChanceWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._hooked:
-            sys.setprofile(None)
+            sys.setprofile(self._before)
 
     def check(self) -> None:
         """TraceError where the function drew from a generator, or asked a clock or for entropy."""
@@ -107,6 +109,8 @@ class ChanceWatch:
 
     def _event(self, frame: FrameType, event: str, arg: Any) -> None:
         """The profile hook; what it raises reaches the caller of the function that is about to be called."""
+        if self._before is not None:
+            self._before(frame, event, arg)
         if event == "c_call":
             if arg in _SOURCES:
                 self._ask(frame, _SOURCES[arg])
@@ -159,13 +163,14 @@ def _plain(state: Any) -> object:
 
 
 def _held(captures: Captures) -> Iterator[tuple[str, Any]]:
-    """The objects that the code's names lead to, by label."""
+    """The objects that the code's names lead to, by label; `isinstance` would ask a proxy for its class."""
     for label, part in captures.parts.items():
-        same: object = cast("tuple[object, ...]", part)[0] if isinstance(part, tuple) and part else part
-        if isinstance(same, Same):
-            value = same.value
-            owner = getattr(value, "__self__", None) if isinstance(value, BuiltinMethodType) else None
-            yield label, owner if isinstance(owner, _kinds()) else value
+        parts = cast("tuple[object, ...]", part) if isinstance(part, tuple) else (part,)
+        if not parts or not isinstance(parts[0], Same):
+            continue
+        value: Any = parts[0].value
+        owner = value.__self__ if type(value) is BuiltinMethodType else None
+        yield label, owner if issubclass(type(owner), _kinds()) else value
 
 
 def _may_ask(value: Any) -> bool:

@@ -14,8 +14,9 @@ from poot.api.foreign import device_array
 from poot.api.precision import KEPT
 from poot.backends.binding import check_array
 from poot.backends.sharing import same_memory
-from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, f32, i32, is_masked
+from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, check_plain, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
+from poot.probe import has
 from poot.trace import ops
 from poot.trace.array import Array
 from poot.trace.dispatch import active
@@ -83,7 +84,7 @@ def _has_arrays(items: Sequence[Any]) -> bool:
     return any(
         _has_arrays(cast("Sequence[Any]", item))
         if isinstance(item, (list, tuple))
-        else hasattr(item, "__dlpack__") and not isinstance(item, np.generic)
+        else has(item, "__dlpack__") and not isinstance(item, np.generic)
         for item in items
     )
 
@@ -105,9 +106,7 @@ def _from_device(there: DeviceArray, wanted: DType | None, device: str | Device 
 
 
 def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
-    if is_masked(value):
-        remedy = "pass value.filled(…), or its data and its mask as two arrays."
-        raise ArgumentTypeError(what="asarray", actual="MaskedArray", expected="an array without a mask", remedy=remedy)
+    check_plain(value, "asarray")
     if isinstance(value, np.generic) and cast("Any", value).dtype in _WEAK:
         return _host(value.item(), wanted)
     if isinstance(value, (np.ndarray, np.generic, Array)):

@@ -187,7 +187,8 @@ def _named_by_environment(name: str) -> DeviceBackend:
     try:
         return open_device(name)
     except DeviceUnavailableError as error:
-        remedy = f"set POOT_DEVICE, which is {name!r}, to another device, or unset it; {error.remedy}"
+        shown = repr(name).replace("{", "{{").replace("}", "}}")
+        remedy = f"set POOT_DEVICE, which is {shown}, to another device, or unset it; {error.remedy}"
         raise DeviceUnavailableError(**error.fields, remedy=remedy) from error.__cause__
 
 

@@ -9,7 +9,8 @@ import struct
 import sys
 import types
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,6 +18,8 @@ import numpy as np
 from typing_extensions import override
 
 from poot.api.captures import Captures, Same
+from poot.api.codes import nested, reads_of
+from poot.api.libraries import is_library_code
 from poot.api.recording import Recorded
 from poot.dtypes import ArraySpec
 from poot.plan.program import Program
@@ -25,8 +28,9 @@ from poot.trace.text import abridged
 #: Names through which code reads what no guard can follow.
 _DYNAMIC = frozenset(
     {
-        "__dict__", "ctime", "environ", "eval", "exec", "getattr", "getenv", "getpid", "globals", "gmtime", "input",
-        "locals", "localtime", "open", "read_bytes", "read_text", "strftime", "vars",
+        "__dict__", "__getattribute__", "__import__", "asdict", "astuple", "attrgetter", "ctime", "environ",
+        "eval", "exec", "getattr", "getenv", "getpid", "globals", "gmtime", "import_module", "input", "locals",
+        "localtime", "methodcaller", "open", "read_bytes", "read_text", "strftime", "vars",
     }
 )  # fmt: skip
 #: Methods of generators that draw nothing, and words that say little.
@@ -43,7 +47,8 @@ _SHOWN = 60
 class Explanation:
     """Printed, it tells the story of a traced function's calls; its fields are the data behind it.
 
-    `misses` are the key parts of the latest calls that had to trace, oldest first.
+    `misses` are the key parts of the latest calls that had to trace, oldest first; `ran` is the users' code that ran
+    while the function was traced.
     """
 
     function: str
@@ -51,6 +56,7 @@ class Explanation:
     captures: Captures
     program: Program
     misses: tuple[Mapping[str, Hashable], ...]
+    ran: tuple[types.CodeType, ...] = ()
 
     @property
     def retraces(self) -> tuple[str, ...]:
@@ -66,13 +72,17 @@ class Explanation:
 
     @property
     def frozen(self) -> tuple[str, ...]:
-        """What is not looked at again: arrays that no name leads to, and reads that the code makes dynamically.
+        """What is not looked at again: arrays that no name leads to, objects of libraries, what code read that ran
+        though no name leads to it, and reads that the code makes dynamically.
 
         Only reads that the code spells out are listed: `getattr`, `vars`, `open`, `os.environ` and their like, and
         draws from generators that the function has not got by name.
         """
+        opaque = [f"{label}: what {_an(kind)} holds or gives" for label, kind in self.captures.opaque]
+        followed = {code for function in self.captures.functions for code in nested(function.__code__)}
+        astray = [f"what {_place(code)} reads: no name leads to it" for code in self.ran if code not in followed]
         reads = [read for function in self.captures.functions for read in _dynamic_reads(function)]
-        return (*self.recorded.frozen, *dict.fromkeys(reads))
+        return (*self.recorded.frozen, *opaque, *dict.fromkeys(astray), *dict.fromkeys(reads))
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -132,6 +142,8 @@ def _text(part: Hashable) -> str:
     if not isinstance(part, tuple):
         return _short(str(part))
     items = cast("tuple[object, ...]", part)
+    if items and isinstance(items[0], Same):
+        return _text(items[0])
     if len(items) < 2 or not isinstance(items[0], type):
         return _short(str(items))
     kind, value = cast("tuple[type[object], object]", items[:2])
@@ -153,10 +165,7 @@ def _dynamic_reads(function: types.FunctionType) -> Iterator[str]:
     """Each place of a function where it reads by a computed name, from a file or the environment, or draws from a
     generator that it has got from elsewhere.
     """
-    pending = [function.__code__]
-    while pending:
-        code = pending.pop()
-        pending += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    for code in nested(function.__code__):
         if _DYNAMIC.isdisjoint(code.co_names) and _draws().isdisjoint(code.co_names):
             continue
         watched = True
@@ -182,3 +191,36 @@ def _is_method(instruction: dis.Instruction) -> bool:
     """Whether an instruction looks a method up to call it."""
     flagged = instruction.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and bool((instruction.arg or 0) & 1)
     return flagged or instruction.opname == "LOAD_METHOD"
+
+
+def _place(code: types.CodeType) -> str:
+    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _an(kind: str) -> str:
+    return f"an {kind}" if kind[:1] in "AEIOUaeiou" else f"a {kind}"
+
+
+@contextmanager
+def watching() -> Generator[list[types.CodeType]]:
+    """The users' code that runs inside the block, as far as it reads anything; a profiler goes before."""
+    ran: list[types.CodeType] = []
+    if sys.getprofile() is not None:
+        yield ran
+        return
+    seen: set[types.CodeType] = set()
+
+    def note(frame: types.FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code not in seen:
+            seen.add(code)
+            if not is_library_code(code, frame.f_globals.get("__name__")):
+                reads = reads_of(code)
+                if reads.attributes or any(name in frame.f_globals for name in reads.globals):
+                    ran.append(code)
+
+    sys.setprofile(note)
+    try:
+        yield ran
+    finally:
+        sys.setprofile(None)

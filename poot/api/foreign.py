@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from poot.api.array import DeviceArray, Held
-from poot.api.libraries import has
 from poot.backends.device import DeviceBackend, open_device
 from poot.backends.dlpack import CUDA, CUDA_MANAGED
 from poot.backends.sharing import sharing_of
 from poot.errors import DeviceError
+from poot.probe import has
 
 #: Arguments that are not other libraries' arrays, most often.
 _OURS = frozenset({dict, list, tuple, np.ndarray, DeviceArray, float, int, bool, str, type(None)})

@@ -19,6 +19,7 @@ from poot.errors import LaunchError, PootError, UnsupportedDTypeError
 from poot.kernel.language import BufferType
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter, Element, Parameters
 from poot.kernel.parse.values import shown as shown_number
+from poot.probe import has
 from poot.trace.source import user_location
 
 HostArray: TypeAlias = np.ndarray[Any, Any]
@@ -135,7 +136,7 @@ def scalar(kernel: str, name: str, value: Any, dtype: DType) -> bool | int | flo
         if isinstance(value, _BOOLS):
             return bool(value)
     elif dtype.is_integer:
-        if hasattr(value, "__index__") and not isinstance(value, _ARRAYS):
+        if has(value, "__index__") and not isinstance(value, _ARRAYS):
             number = operator.index(value)
             if not dtype.min <= number <= dtype.max:
                 remedy = f"{dtype} holds {dtype.min} to {dtype.max}; declare a wider dtype."
@@ -264,6 +265,10 @@ def scalar_dtype(value: Any) -> DType:
         return as_dtype(float)
 
 
+#: What other systems call the sizes of a launch.
+_GRIDS = ("grid", "block", "blocks", "blockdim", "griddim", "global_size", "local_size", "num_warps", "stream")
+
+
 def bind(kernel: str, parameters: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
     """Arguments by position or name, and defaults, in the order of parameters."""
     names = parameters.names
@@ -274,6 +279,8 @@ def bind(kernel: str, parameters: Parameters, args: tuple[Any, ...], kwargs: Map
         if name not in names:
             near = difflib.get_close_matches(name, (*names, *_LAUNCH), n=1)
             known = "its parameters are " + ", ".join(names) + "."
+            if name in _GRIDS:
+                near, known = [], "a grid is threads=n, or groups=n with workgroup=."
             fail(kernel, f"it has no parameter `{name}`", f"did you mean `{near[0]}`?" if near else known)
         if name in given:
             fail(kernel, f"`{name}` is given twice", "give it once.")

@@ -9,8 +9,9 @@ from typing import Any
 
 from poot.backends.toolchain import compile_kernel
 from poot.errors import Unsupported
-from poot.kernel.ir import Kernel
+from poot.kernel.ir import Kernel, argument_slots
 from poot.kernel.pipeline import prepare
+from poot.kernel.render.lines import argument_name
 from poot.kernel.text import dump
 from poot.target import Language, Target
 
@@ -54,5 +55,12 @@ def source(kernel: Kernel, language: Language, target: Target) -> str:
             remedy="name a target of that language.",
         )
     if language in ("ptx", "amdgcn"):
-        return compile_kernel(kernel, replace(target, languages=(language,))).source
+        compiled = compile_kernel(kernel, replace(target, languages=(language,)))
+        return _parameters(compiled.kernel) + compiled.source if language == "ptx" else compiled.source
     return _RENDERERS[language](prepare(kernel, target), target)
+
+
+def _parameters(kernel: Kernel) -> str:
+    """What the parameters of a PTX function are, which have numbers alone."""
+    names = [argument_name(slot).removeprefix("%arg.") for slot in argument_slots(kernel)]
+    return "".join(f"// param_{number}: {name}\n" for number, name in enumerate(names))

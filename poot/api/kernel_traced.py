@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from poot.api.array import DeviceArray
 from poot.api.kernel_arguments import array_dtype, as_array, bound, check_spec, const, fail, scalar, scalar_dtype
 from poot.api.kernel_plan import WIDE, Grid, Specialisations
-from poot.dtypes import ArraySpec, DType, i32, i64
+from poot.dtypes import ArraySpec, DType, f32, i32, i64
 from poot.kernel.baked import baked
 from poot.kernel.codec import encode
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter
@@ -104,7 +104,7 @@ def _spec(kernel: str, item: BufferParameter, value: Any) -> ArraySpec:
         return value
     if item.access == "write":
         what = value.spec if isinstance(value, Array) else type(value).__name__
-        example = "f32[8, 64]" if item.rank == 2 else "f32[64]"
+        example = _example(item, value)
         fail(
             kernel,
             f"the output `{item.name}` is given {what}, where nothing is changed in place",
@@ -114,6 +114,16 @@ def _spec(kernel: str, item: BufferParameter, value: Any) -> ArraySpec:
         return value.spec
     array = as_array(kernel, item, value)
     return ArraySpec(array_dtype(array), tuple(array.shape))
+
+
+def _example(item: BufferParameter, value: Any) -> ArraySpec:
+    """A spec for an output: that of the array given for it, where it has one."""
+    shape, dtype = getattr(value, "shape", None), item.element
+    if not isinstance(shape, tuple) or len(cast("tuple[Any, ...]", shape)) != item.rank:
+        shape = (8,) * (item.rank - 1) + (64,)
+    if not isinstance(dtype, DType):
+        dtype = value.dtype if isinstance(value, Array) else f32
+    return ArraySpec(dtype, cast("tuple[int, ...]", shape))
 
 
 def _operand(kernel: str, item: BufferParameter, value: Any) -> Operand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast, overload
+from typing import Any, NoReturn, TypeVar, cast, overload
 
 import numpy as np
 
@@ -120,6 +120,12 @@ class Kernel:
             return None
         self._first(args, (threads, groups, workgroup), backend, whole)
         return None
+
+    def __getitem__(self, sizes: object) -> NoReturn:
+        """Refused: a grid is given with the arguments."""
+        shown = repr(sizes).strip("()")
+        remedy = "name it at the call: k(…, threads=n), or k(…, groups=n, workgroup=256) for whole work-groups."
+        fail(self.name, f"the grid [{shown}] stands before the arguments", remedy)
 
     def _key(self, position: int, value: object) -> object:
         """What a constant, or a scalar of a type variable, adds to the key of a launch."""

@@ -6,13 +6,14 @@ import functools
 import sys
 import sysconfig
 import types
-from typing import Any, cast
+from typing import Any
+
+from poot.probe import attributes
 
 _LIBRARY_FOLDERS = tuple(
     {path for name in ("stdlib", "platstdlib", "purelib", "platlib") if (path := sysconfig.get_path(name))}
 )
 _PACKAGE = __name__.partition(".")[0]
-_NOTHING: dict[str, Any] = {}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -28,7 +29,13 @@ def is_poot(module: object) -> bool:
 
 def is_library(function: types.FunctionType) -> bool:
     """Whether a function is poot's own, the standard library's, or an installed package's."""
-    return is_poot(function.__module__) or is_library_file(function.__code__.co_filename)
+    return is_library_code(function.__code__, function.__module__)
+
+
+def is_library_code(code: types.CodeType, module: object) -> bool:
+    """The same of code that runs in a module of this name, among them what the standard library makes of text."""
+    made = isinstance(module, str) and module.startswith("namedtuple_")
+    return made or is_poot(module) or is_library_file(code.co_filename)
 
 
 def is_library_module(module: types.ModuleType) -> bool:
@@ -49,28 +56,15 @@ def is_library_type(kind: type) -> bool:
     return isinstance(module, types.ModuleType) and name != "__main__" and is_library_module(module)
 
 
-def attributes(value: object) -> dict[str, Any]:
-    """The instance's own attributes, without running any code of its class; nothing where there are none."""
-    try:
-        space: object = object.__getattribute__(value, "__dict__")
-    except Exception:  # a class may define `__dict__` as it likes
-        return _NOTHING
-    return cast("dict[str, Any]", space) if isinstance(space, dict) else _NOTHING
-
-
-def has(value: object, name: str) -> bool:
-    """Whether an object follows a protocol: its class defines the name, or the object itself holds it.
-
-    A `__getattr__` that answers to every name, or raises whatever it likes, is not asked.
-    """
-    try:
-        return hasattr(type(value), name) or name in attributes(value)
-    except Exception:  # nor is that of a metaclass trusted
-        return False
-
-
 def unwrap(value: object) -> object:
-    """The user's function below a traced one or a kernel; anything else as it is."""
+    """The user's function below a traced one or a kernel; anything else as it is, as are methods of instances."""
     if issubclass(type(value), (type, types.FunctionType)):  # `isinstance` would ask a proxy for its class
         return value
-    return attributes(value).get("__poot_function__", value)
+    space = attributes(value)
+    return value if space.get("_owner") is not None else space.get("__poot_function__", value)
+
+
+def is_bound(value: object) -> bool:
+    """Whether a value is a traced method of an instance."""
+    space = attributes(value)
+    return "__poot_function__" in space and space.get("_owner") is not None

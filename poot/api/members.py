@@ -11,6 +11,7 @@ import contextlib
 import enum
 import functools
 import types
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from typing import Any, Final, cast
 import numpy as np
 
 from poot.api.codes import imported, reads_of
-from poot.api.libraries import attributes, is_library, is_library_module, is_library_type, is_poot
+from poot.api.libraries import is_bound, is_library, is_library_module, is_library_type, is_poot
+from poot.probe import attributes
 
 Member = tuple[str, object]
 
@@ -152,29 +154,43 @@ def _is_users_function(item: object) -> bool:
 class Layout:
     """What is known of an object by its class.
 
-    `library`: whose class it is; `bare`: a user's class on no built-in one; `slots`: descriptors by name; `held`: the
-    names under which a library's class that it is derived from keeps what its methods work on.
+    `library`: whose class it is; `bare`: a user's class on no built-in one; `slots`: names of slots, and the place of
+    their class in the resolution order; `held`: the names under which a library's class that it is derived from keeps
+    what its methods work on.
     """
 
     library: bool
     bare: bool
-    slots: tuple[tuple[str, Any], ...]
+    slots: tuple[tuple[str, int], ...]
     held: tuple[str, ...]
 
 
-@functools.lru_cache(maxsize=512)
+#: By the id of a class, which is referred to weakly.
+_layouts: dict[int, tuple[weakref.ref[type], Layout]] = {}
+
+
 def layout(kind: type) -> Layout:
     """The layout of the objects of a class."""
+    known = _layouts.get(id(kind))
+    if known is not None and known[0]() is kind:
+        return known[1]
+    number = id(kind)
+    made = _layout(kind)
+    _layouts[number] = weakref.ref(kind, lambda _: _layouts.pop(number, None)), made
+    return made
+
+
+def _layout(kind: type) -> Layout:
     library = is_library_type(kind)
     bare = not library and all(base is object or not is_library_type(base) for base in kind.__mro__)
-    slots = [
-        (name, slot)
-        for base in kind.__mro__
+    slots = tuple(
+        (name, place)
+        for place, base in enumerate(kind.__mro__)
         if not is_library_type(base)
         for name, slot in vars(base).items()
         if type(slot) is types.MemberDescriptorType
-    ]
-    return Layout(library, bare, tuple(slots), tuple(name for base in kind.__mro__ for name in _HELD.get(base, ())))
+    )
+    return Layout(library, bare, slots, tuple(name for base in kind.__mro__ for name in _HELD.get(base, ())))
 
 
 def members(value: object, names: frozenset[str] | set[str]) -> list[Member]:
@@ -195,12 +211,15 @@ def members(value: object, names: frozenset[str] | set[str]) -> list[Member]:
     if issubclass(kind, type):
         return found + _class_members(cast("type", value), names)
     for name in known.held:
-        _add(found, name, lambda name=name: object.__getattribute__(value, name))
-    for name, slot in known.slots:
+        _add(found, name, functools.partial(object.__getattribute__, value, name))
+    for name, place in known.slots:
         if name in names:
-            _add(found, name, lambda slot=slot: slot.__get__(value, kind))
+            slot: Any = vars(kind.__mro__[place])[name]
+            _add(found, name, functools.partial(slot.__get__, value, kind))
     space = attributes(value)
-    if space:
+    if known.library and is_bound(value):
+        found += [("__func__", space["__poot_function__"]), ("__self__", space["_owner"])]
+    elif space:
         found += [(name, item) for name, item in space.items() if name in names or name in _WRAPPED]
     return found
 

@@ -19,7 +19,7 @@ from poot.api.codes import code_token
 from poot.api.devices import Device, choose, precision_of
 from poot.api.eager import is_eager
 from poot.api.eager_call import EagerCall, is_running
-from poot.api.explain import Explanation
+from poot.api.explain import Explanation, watching
 from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
 from poot.api.invoke import Compiled, check_call, host_value
@@ -44,7 +44,6 @@ from poot.trace.tree import flatten
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
 
 _CACHE: CallCache[Compiled] = CallCache()
 _WATCH = MissWatch()
@@ -159,8 +158,7 @@ class Traced(Generic[R_co]):
             fixed, function = self.options.device is not None, cast("FunctionType", self.__poot_function__)
             fast = FastCall.make(compiled, function, arguments, captures.arrays, device, fixed=fixed, trees=trees)
             self._fast.keep(key, compiled, fast)
-            if fast is not None and not trees:
-                self._latest = fast
+            self._latest = self._latest if fast is None or trees else fast
         return cast("R_co", result)
 
     def _call_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
@@ -171,8 +169,7 @@ class Traced(Generic[R_co]):
         device = choose(self.options.device, _homes(arguments, captures))
         precision = self._precision(device)
         check_call(self._signature.name, arguments, captures, precision, device)
-        call = EagerCall(self._signature, arguments, captures, device, precision)
-        result = call.run(self._function)
+        result = EagerCall(self._signature, arguments, captures, device, precision).run(self._function)
         if self.options.donate:
             self._give_away(arguments)
         return cast("R_co", result)
@@ -321,10 +318,11 @@ class Traced(Generic[R_co]):
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
-        recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
+        with watching() as ran:
+            recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
         device = choose(self.options.device, _homes(arguments, captures))
         program = self._plan(recorded, device)
-        return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses))
+        return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses), tuple(ran))
 
     def __getattr__(self, name: str) -> Any:
         if name in ("grad", "vmap", "vjp", "jvp", "lower"):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, as_dtype, is_masked
-from poot.errors import ArgumentTypeError, DTypeError, ShapeError
+from poot.dtypes import ArraySpec, as_dtype, check_plain
+from poot.errors import DTypeError, ShapeError
 
 
 def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
@@ -15,9 +15,7 @@ def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
 
     UnsupportedDTypeError, DTypeError or ShapeError name `what`; nothing is narrowed, widened or broadcast.
     """
-    if is_masked(value):
-        remedy = "pass value.filled(…), or its data and its mask as two arrays."
-        raise ArgumentTypeError(what=what, actual="MaskedArray", expected="an array without a mask", remedy=remedy)
+    check_plain(value, what)
     array = np.asarray(value)
     dtype = as_dtype(array.dtype, what)
     if dtype is not spec.dtype:

@@ -209,14 +209,20 @@ class _Checker:
         array = self.arrays[stmt.buffer]
         if isinstance(array, Alloc) and array.space == "private":
             self.fail(f"atomic operation on `{array.name}`, which is private to its thread")
-        self.access(stmt.buffer, write=True)
-        self.access(stmt.buffer, write=False)
+        if isinstance(array, BufferParam) and array.access != "readwrite":
+            what = "an input" if array.access == "read" else "an output"
+            remedy = "declare it InOut: an atomic reads and writes."
+            self.fail(f"atomic operation on `{array.name}`, which is {what}", remedy=remedy)
         allowed = atomic_dtypes(stmt.op)
         if dtype not in allowed:
             known = ", ".join(d.name for d in allowed)
-            self.fail(
-                f"atomic {stmt.op} on {dtype}, expected one of {known}", remedy="declare the array as one of them."
-            )
+            remedy = "declare the array as one of them."
+            if dtype is f32 and stmt.op in ("min", "max"):
+                remedy = (
+                    "declare the array as i32, and keep the bits of floats that are not negative, which are in the "
+                    f"same order: `poot.atomic_{stmt.op}({array.name}, i, poot.bitcast(value, i32))`."
+                )
+            self.fail(f"atomic {stmt.op} on {dtype}, expected one of {known}", remedy=remedy)
         if (stmt.compare is not None) != (stmt.op == "compare_exchange"):
             self.fail(f"atomic {stmt.op} {'without' if stmt.compare is None else 'with'} a value to compare")
         for value in (stmt.value,) if stmt.compare is None else (stmt.compare, stmt.value):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 
-from poot.dtypes import DType
+from poot.dtypes import BY_NAME, DType
 from poot.errors import PootError, SourceLocation, Unsupported
 from poot.kernel.ir import Alloc, Assign, Collective, Kernel, Let, may_fault, statements, walk
 from poot.target import Target
@@ -25,7 +27,7 @@ def check_target(kernel: Kernel, target: Target) -> None:
     """Raise Unsupported where a valid kernel uses a dtype that the target lacks or is past one of its limits."""
     for param in kernel.params:
         if param.dtype not in target.dtypes:
-            raise _lacks(kernel, target, param.dtype, f"`{param.name}` has it", kernel.where)
+            raise _lacks(kernel, target, param.dtype, f"`{param.name}` has it", _declared(kernel.where, param.name))
     nodes = walk(kernel.body)
     for node in nodes:
         dtype = getattr(node, "dtype", None)
@@ -49,4 +51,23 @@ def check_target(kernel: Kernel, target: Target) -> None:
 
 
 def _lacks(kernel: Kernel, target: Target, dtype: DType, use: str, where: SourceLocation | None) -> PootError:
-    return Unsupported(what=f"kernel {kernel.name}: dtype {dtype}", target=target, message=use, where=where)
+    fits = [d for d in BY_NAME.values() if d.kind == dtype.kind and d in target.dtypes]
+    fits.sort(key=lambda other: abs(other.bits - dtype.bits))
+    other = f"use {fits[0]} in place of {dtype}, or " if fits else ""
+    return Unsupported(
+        what=f"kernel {kernel.name}: dtype {dtype}",
+        target=target,
+        message=use,
+        where=where,
+        remedy=f"{other}launch it on another device, such as cpu.",
+    )
+
+
+def _declared(where: SourceLocation | None, name: str) -> SourceLocation | None:
+    """The place of a parameter, where it stands in the line of the `def`."""
+    found = None if where is None else re.search(rf"\b{re.escape(name)}\s*:", where.text)
+    return (
+        where
+        if where is None or found is None
+        else replace(where, column=found.start(), end_column=found.start() + len(name))
+    )

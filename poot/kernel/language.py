@@ -13,6 +13,7 @@ kernel.  The functions are known to the parser by identity; as Python they run f
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, cast, get_args, get_origin
 
@@ -20,7 +21,7 @@ import numpy as np
 from typing_extensions import TypeVar, override
 
 from poot.dtypes import BY_NAME, DType, as_dtype
-from poot.errors import ArgumentError
+from poot.errors import ArgumentError, PootError, UnsupportedDTypeError, caller
 from poot.kernel.ir import Access
 from poot.kernel.thread import Elements, current, zeros
 
@@ -117,8 +118,16 @@ else:
             if not isinstance(rank, int) or not 1 <= rank <= MAX_RANK:
                 raise ArgumentError(what=f"rank of {cls.__name__}", actual=rank, expected=f"1 to {MAX_RANK}")
             if not _is_variable(element):
-                element = as_dtype(element, f"element of {cls.__name__}")
+                element = _dtype(element, f"element of {cls.__name__}")
             return BufferType(cls.access, element, rank)
+
+    def _dtype(element: Any, what: str) -> DType:
+        try:
+            return as_dtype(element, what)
+        except PootError as error:
+            near = difflib.get_close_matches(str(element), sorted(BY_NAME), n=1) if isinstance(element, str) else []
+            remedy = f"did you mean {near[0]}?" if near else error.remedy
+            raise UnsupportedDTypeError(where=caller(), remedy=remedy, **error.fields) from None
 
     def _is_variable(element: object) -> bool:
         return type(element).__name__ == "TypeVar"

@@ -15,8 +15,9 @@ import numpy as np
 from typing_extensions import TypeIs, override
 
 from poot.dtypes import ArraySpec, DType, DTypeLike
-from poot.errors import ArgumentTypeError, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, IndexFault, ShapeError
 from poot.trace.places import Placed
+from poot.trace.source import user_location
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -141,7 +142,37 @@ class Array(Placed):
 
     def item(self, *index: int) -> bool | int | float:
         """The only element, or the one at `index`, as a Python number."""
-        return cast("bool | int | float", self._value("a Python number").item(*index))
+        value = self._value("a Python number")
+        if not index and value.size != 1:
+            raise ShapeError(what="item()", actual=self.shape, expected="exactly one element, or an index")
+        try:
+            return cast("bool | int | float", value.item(*index))
+        except IndexError:
+            extents = (value.size,) if len(index) == 1 else value.shape
+            pairs = [(place, axis) for axis, place in enumerate(index) if not -extents[axis] <= place < extents[axis]]
+            place, axis = pairs[0]
+            raise IndexFault(
+                what="item", index=place, axis=axis, extent=extents[axis], where=user_location(), remedy=""
+            ) from None
+        except (TypeError, ValueError, OverflowError):
+            raise ArgumentTypeError(
+                what="item", actual=f"{index!r:.60}", expected=f"an int, or {value.ndim} of them, one an axis"
+            ) from None
+
+    @override
+    def __format__(self, spec: str) -> str:
+        """The text of the array; a format is one of the number that a 0-d array holds."""
+        if not spec:
+            return str(self)
+        if self.shape:
+            raise ArgumentTypeError(
+                what=f"format {spec!r}", actual=f"an array {self.spec}", expected="a 0-d array",
+                remedy="format the elements of x.tolist(), or str(x).",
+            )  # fmt: skip
+        try:
+            return format(self.item(), spec)
+        except ValueError as error:
+            raise ArgumentError(what="format", actual=spec, expected=f"one of a {self.dtype} ({error})") from None
 
     def tobytes(self) -> bytes:
         """The elements' bytes in row-major order."""
@@ -327,7 +358,7 @@ class Array(Placed):
         return ops.reshape(self, (-1,))
 
     def transpose(self, *axes: int | Sequence[int] | None) -> Array:
-        return ops.transpose(self, _spread(axes) if axes and axes != (None,) else None)
+        return ops.transpose(self, _spread(axes) if axes and axes[0] is not None else None)
 
     def swapaxes(self, axis1: int, axis2: int) -> Array:
         return ops.swapaxes(self, axis1, axis2)

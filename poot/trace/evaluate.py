@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from poot.dtypes import as_dtype, is_masked
+from poot.dtypes import as_dtype, check_plain
 from poot.errors import ArgumentTypeError, DTypeError, EvaluateError, ShapeError
 from poot.trace.graph import Atom, Equation, Graph, Literal, Variable
 from poot.trace.primitives.oracle import apply_rule, literal_array, narrow, read_only
@@ -90,9 +90,7 @@ def bind(graph: Graph, bindings: Mapping[int | str, Any]) -> dict[int, Array]:
 
 def _bound(variable: Variable, value: Any) -> Array:
     what = f"binding {variable.name!r}"
-    if is_masked(value):
-        remedy = "pass value.filled(…), or its data and its mask as two arrays."
-        raise ArgumentTypeError(what=what, actual="MaskedArray", expected="an array without a mask", remedy=remedy)
+    check_plain(value, what)
     array = np.asarray(value)
     dtype = as_dtype(array.dtype, what)
     if dtype is not variable.spec.dtype:

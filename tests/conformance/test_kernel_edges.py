@@ -315,3 +315,21 @@ def test_ranges_that_count_down_in_any_dtype(device: Device, dtype: Any) -> None
     assert n.tolist() == [(sum(range(a, b, -1)) + 2**31) % 2**32 - 2**31 for a, b in pairs]
     expected = [sum(k + 1 for k in range(a, b, -100)) for a, b in pairs]
     assert total.tolist() == [(value + 2**31) % 2**32 - 2**31 for value in expected]
+
+
+@kernel
+def faults_and_returns(x: In[f32], y: InOut[f32], past: int):
+    i = thread_index()
+    v = x[i + past]
+    for k in range(3):
+        if v < f32(k):
+            y[i] = x[i + 2 * past]
+            return
+    y[i] = 1
+
+
+def test_a_fault_before_a_return_is_the_one_that_is_told(device: Device) -> None:
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    with pytest.raises(KernelFault, match="index 100 of x"):
+        faults_and_returns(x, y, 100, threads=1, device=device)
+    faults_and_returns(x, y, 0, threads=4, device=device)

@@ -114,11 +114,14 @@ def test_atomics() -> None:
         return kernel(array, Atomic(op, buffer, (ZERO,), value, compare))  # type: ignore[arg-type]
 
     assert message(atomic("add", "p", ONE)) == "atomic operation on `p`, which is private to its thread"
-    assert message(atomic("add", "y", HALF)) == "`y` is an output and cannot be read | declare it InOut."
+    refused = "atomic operation on `y`, which is an output | declare it InOut: an atomic reads and writes."
+    assert message(atomic("add", "y", HALF)) == refused
     halves = BufferParam("h", f32, "readwrite", (8,), (1,))
     assert (
         message(kernel(Atomic("min", "h", (ZERO,), HALF), params=(halves,)))
-        == "atomic min on f32, expected one of i32, u32, i64, u64 | declare the array as one of them."
+        == "atomic min on f32, expected one of i32, u32, i64, u64 | declare the array as i32, and keep "
+        "the bits of floats that are not negative, which are in the same order: `poot.atomic_min(h, i, "
+        "poot.bitcast(value, i32))`."
     )
     narrow = BufferParam("h", i8, "readwrite", (8,), (1,))
     assert (
@@ -266,7 +269,9 @@ def test_targets() -> None:
     wgpu = Target.parse("wgpu")
 
     def lacks(dtype: DType, use: str) -> str:
-        return f"kernel k: dtype {dtype} is not supported by wgpu: {use}"
+        other = {f64: f32, i64: i32}[dtype]
+        remedy = f"use {other} in place of {dtype}, or launch it on another device, such as cpu."
+        return f"kernel k: dtype {dtype} is not supported by wgpu: {use}\n  Remedy: {remedy}"
 
     assert unsupported(kernel(params=(ScalarParam("s", f64),)), wgpu) == lacks(f64, "`s` has it")
     assert unsupported(kernel(Let("a", Cast(ZERO, i64))), wgpu) == lacks(i64, "it is used here")

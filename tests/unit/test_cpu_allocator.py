@@ -231,7 +231,10 @@ def test_a_failed_allocation(allocator: Allocator, monkeypatch: pytest.MonkeyPat
         patch.setattr(module, "before_allocate", fail)
         with pytest.raises(AllocationError) as caught:
             allocator.allocate(12345)
-    assert str(caught.value) == "could not allocate 12345 bytes on cpu: out of memory with 1024 bytes in use"
+    assert str(caught.value).startswith(
+        "could not allocate 12345 bytes on cpu: out of memory with 1024 bytes in use\n  at "
+    )
+    assert "Remedy: use smaller arrays" in str(caught.value)
     assert allocator.statistics() == before
     assert allocator.allocate(12345).alive and held.alive
 

@@ -107,7 +107,8 @@ def test_barriers_do_not_order_groups() -> None:
 
     assert failure(body) == (
         "kernel team: race on `x`: thread (0, 0, 0) reads an element that thread (8, 0, 0) wrote at team.py:2, "
-        "with no barrier between them\n  at team.py:4\n  Remedy: put barrier() between them, or use atomics."
+        "and work-groups are in no order\n  at team.py:4\n  Remedy: let each group have elements of its own, launch a "
+        "second kernel for what comes after, or use atomics."
     )
 
 

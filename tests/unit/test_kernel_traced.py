@@ -136,7 +136,7 @@ def test_faults(device: Device) -> None:
 
 REFUSED = [
     (lambda x: past(x, x, 1, threads=8), ("the output `y` is given f32[8], where nothing is changed in place\n…\n"
-     "  Remedy: pass the spec of the result, f32[64]; the call returns it.")),
+     "  Remedy: pass the spec of the result, f32[8]; the call returns it.")),
     (lambda x: past(f32[8], f32[8], 1, threads=8), ("`x` is read, and is given the spec f32[8]\n…\n"
      "  Remedy: pass its value.")),
     (lambda x: past(x, f64[8], 1, threads=8), ("`y` is f64, where Out[f32] needs f32\n…\n"
@@ -157,6 +157,30 @@ def test_refusals(call: Any, text: str) -> None:
     lines = [line for line in str(caught.value).split("\n") if not line.startswith("    ")]
     told = "\n".join("…" if line.startswith("  at ") else line for line in lines)
     assert re.sub(r"^kernel \w+: ", "", told) == text
+
+
+def test_the_spec_to_pass_has_the_shape_of_the_array_that_was_given() -> None:
+    with pytest.raises(LaunchError, match=re.escape("the result, f32[3,5]; the call returns it")):
+        poot.trace(lambda: some(np.zeros((3, 5), np.float32), threads=(5, 3)))()
+    poot.trace(lambda: some(f32[3, 5], threads=(5, 3)))()
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, poot.asarray])
+def test_under_eager_too_nothing_changes_in_place(wrap: Any) -> None:
+    a, c = wrap(np.arange(4, dtype=np.float32)), wrap(np.ones(4, np.float32))
+
+    @poot.trace
+    def call(a: Any, c: Any) -> Any:
+        changed, double = axpy(2.0, a, c, f32[4], threads=4)
+        return changed * 1.0, double
+
+    traced = call(a, c)
+    with poot.eager():
+        eager = call(a, c)
+    for one, other in zip(traced, eager, strict=True):
+        assert np.asarray(one).tolist() == np.asarray(other).tolist()
+    assert np.asarray(traced[0]).tolist() == [1, 3, 5, 7]
+    assert np.asarray(c).tolist() == [1] * 4
 
 
 def test_the_primitive_checks_its_operands() -> None:

@@ -16,9 +16,11 @@ from poot.errors import CompileError, DeviceUnavailableError, LaunchError, Unsup
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
 from poot.kernel.pipeline import prepare
-from poot.kernel.render.wgsl import FIXED_WORDS, parameter_words, render
+from poot.kernel.render.wgsl import render
+from poot.kernel.render.wgsl_parameters import FIXED_WORDS, parameter_words
 from poot.target import Target
 from tests.device_runs import agree
+from tests.errors.kernel_source import build
 from tests.unit.gpu_kernels import CASES, Written
 from tests.unit.threads_support import forked
 
@@ -119,3 +121,10 @@ def test_adapters_for_opengl_are_never_taken() -> None:
 def test_a_child_process_does_not_inherit_the_device() -> None:
     device = open_device("wgpu")
     assert "does not survive a fork" in forked(lambda: device.allocate(16))
+
+
+def test_checks_have_no_atomics_of_their_own() -> None:
+    made = build("y[i] = x[i + n[i]] + x[i + 2 * n[i]] + x[i + 3 * n[i]]")
+    text = made.source("wgsl")
+    assert text.count("record_fault(") == 8  # seven checks and the function
+    assert text.count("atomicExchange(") == 1

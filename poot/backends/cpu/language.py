@@ -7,6 +7,7 @@ from poot.backends.cpu.jit import compile_object, host, is_object
 from poot.backends.cpu.llvm_calls import VERSION
 from poot.backends.toolchain import Rendered, register_language
 from poot.kernel.ir import Kernel
+from poot.kernel.render.lines import uncommented
 from poot.kernel.render.llvm_lanes import render
 from poot.target import Target
 
@@ -16,7 +17,7 @@ def compile_native(kernel: Kernel, target: Target, contract: bool) -> Rendered:
     source = render(kernel, contract=contract)
     cpu = host()
     passes = "vectors" if source.vectors else "scalars"
-    key = cache.artifact_key("native", VERSION, cpu.triple, cpu.name, cpu.features, passes, source.text)
+    key = cache.artifact_key("native", VERSION, cpu.triple, cpu.name, cpu.features, passes, uncommented(source.text))
     image = cache.load(key)
     if image is None or not is_object(image):
         image = compile_object(source.text, what=f"kernel {kernel.name}", vectors=source.vectors)

@@ -13,6 +13,7 @@ from poot.backends.toolchain import Rendered, register_language
 from poot.kernel.ir import Kernel
 from poot.kernel.render import ptx as ptx_renderer
 from poot.kernel.render import triton as triton_renderer
+from poot.kernel.render.lines import uncommented
 from poot.target import Target
 
 
@@ -21,7 +22,8 @@ def compile_ptx_kernel(kernel: Kernel, target: Target, contract: bool) -> Render
     source = ptx_renderer.render(kernel, contract=contract)
     assembler = nvptx.ptxas()
     key = cache.artifact_key(
-        "ptx", llvmlite.__version__, target.arch, assembler[1] if assembler else "", source.symbol, source.text
+        *("ptx", llvmlite.__version__, target.arch, assembler[1] if assembler else "", source.symbol),
+        uncommented(source.text),
     )
     stored = cache.load(key)
     if stored is not None:

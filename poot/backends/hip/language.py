@@ -14,13 +14,15 @@ from poot.backends.toolchain import Rendered, register_language
 from poot.errors import CompileError
 from poot.kernel.ir import Kernel
 from poot.kernel.render import amdgcn
+from poot.kernel.render.lines import uncommented
 from poot.target import Target
 
 
 def compile_amdgcn_kernel(kernel: Kernel, target: Target, contract: bool) -> Rendered:
     """The code object of a prepared kernel; Unsupported without Triton, whose HIP target makes it."""
     source = amdgcn.render(kernel, contract=contract)
-    key = cache.artifact_key("amdgcn", llvmlite.__version__, version() or "", target.arch, source.symbol, source.text)
+    text = uncommented(source.text)
+    key = cache.artifact_key("amdgcn", llvmlite.__version__, version() or "", target.arch, source.symbol, text)
     stored = cache.load(key)
     if stored is not None:
         code = CudaCode.from_bytes(stored)

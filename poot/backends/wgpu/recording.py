@@ -21,7 +21,7 @@ from poot.dtypes import bool_
 from poot.errors import CompileError, DeviceError, LaunchError
 from poot.kernel.ir import Slot
 from poot.kernel.render.threads_text import ThreadsSource
-from poot.kernel.render.wgsl import FIXED_WORDS, parameter_words
+from poot.kernel.render.wgsl_parameters import FIXED_WORDS, parameter_words
 
 BLOCK_WORDS = 64
 """Parameters of a launch start at multiples of 256 bytes, as bindings of storage buffers have to."""

@@ -214,6 +214,8 @@ class WatchedMemory(Memory):
         lane = int(conflict.argmax())
         other, place = (int(part[lanes.element[lane]]) for part in (touch.thread, touch.place))
         where = _watch(frame).places[place]
+        apart = int(touch.group[lanes.element[lane]]) != int(lanes.group[lane])
+        order = "and work-groups are in no order" if apart else "with no barrier between them"
         who = (
             "another thread" if other == _SEVERAL or other == lanes.thread[lane] else f"thread {_thread(frame, other)}"
         )
@@ -221,13 +223,15 @@ class WatchedMemory(Memory):
             frame,
             access,
             f"race on `{access.buffer}`: thread {_thread(frame, int(lanes.thread[lane]))} {does} an element that {who} "
-            f"{did}{f' at {where}' if where else ''}, with no barrier between them",
+            f"{did}{f' at {where}' if where else ''}, {order}",
         )
 
     def _fail(self, frame: Frame, access: Access, what: str) -> None:
         name = frame.kernel.name
-        shared = "write it first, and put barrier() between" if "nothing has" in what else "put barrier() between them"
-        raise KernelError(message=f"kernel {name}: {what}", where=access.where, remedy=f"{shared}, or use atomics.")
+        remedy = "write it first, and put barrier() between" if "nothing has" in what else "put barrier() between them"
+        if "work-groups are in no order" in what:
+            remedy = "let each group have elements of its own, launch a second kernel for what comes after"
+        raise KernelError(message=f"kernel {name}: {what}", where=access.where, remedy=f"{remedy}, or use atomics.")
 
 
 def _watch(frame: Frame) -> Watch:

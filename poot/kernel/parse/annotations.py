@@ -98,7 +98,9 @@ class _Reader:
     def parameter(self, name: str) -> Parameter:
         annotations = self.source.function.__annotations__
         if name not in annotations:
-            self.fail(name, f"`{name}` has no annotation")
+            first = name in ("self", "cls") and name == self.source.arguments[0].arg
+            method = f"leave `{name}` out: a kernel in a class is no method, and is called with arrays alone."
+            self.fail(name, f"`{name}` has no annotation", method if first else _EXPECTED)
         value = self.value(name, annotations[name])
         if isinstance(value, BufferType):
             return BufferParameter(name, value.access, self.element(value.element), value.rank)

@@ -150,6 +150,9 @@ class Assignments(Helpers):
             given = f32
         wide = self.index is i64 and {given, var.dtype} == {i32, i64}
         if given is not None and given is not var.dtype and not wide:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):  # the name of a loop
+                what = f"`{name}` is {var.dtype} since line {local.where.line}, and this loop counts in {given}"
+                self.mismatch(node, what, "give this loop another name.")
             begin = beginning(self.frame.env, ast.Name(name), given) or f"begin with `{name} = {given}(…)`"
             self.mismatch(
                 node,

@@ -12,6 +12,7 @@ from poot.dtypes import DType, bool_, f32
 from poot.kernel import language, ops
 from poot.kernel.ir import Expr
 from poot.kernel.parse.expressions import CUT
+from poot.kernel.parse.foreign import instead_of, math_functions
 from poot.kernel.parse.intrinsics import ATOMICS, COLLECTIVES, NUMBERS, SPACES, Intrinsics
 from poot.kernel.parse.values import NONE, Array, Chosen, Static, Tuple, Typed, Value, converted, describe, quietly
 
@@ -101,17 +102,15 @@ class Calls(Intrinsics):
         return NONE
 
     def not_callable(self, function: object, text: str, node: ast.Call) -> None:
-        module, name = (str(quietly(function, what) or "") for what in ("__module__", "__name__"))
-        remedy = "write a function with `def`; helper functions are inlined."
-        if hasattr(math, name) and module.partition(".")[0] in ("numpy", "poot", "cmath", "torch", "jax"):
-            remedy = f"write `math.{name}`."
-        elif module == "math":
-            remedy = (
-                self.near(name, {f for f in dir(math) if callable(getattr(math, f)) and getattr(math, f) in ROWS})
-                or "compute it otherwise."
-            )
+        remedy = instead_of(function, MATH)
+        if remedy:
+            pass
+        elif quietly(function, "__module__") == "math":
+            remedy = self.near(str(quietly(function, "__name__")), set(MATH)) or "compute it otherwise."
         elif quietly(function, "__poot_function__") is not None:
             remedy = "take the decorator from the inner function: helper functions are inlined as they are."
+        else:
+            remedy = "write a function with `def`; helper functions are inlined."
         self.refuse(node, f"`{text}` cannot be called in a kernel", remedy)
 
     # --- casts ---
@@ -267,6 +266,8 @@ PYTHON: dict[object, _Handler] = {
     **dict.fromkeys(ATOMICS, Calls.atomic),
     **dict.fromkeys(COLLECTIVES, Calls.collective),
 }
+#: The functions of `math` that kernels have, by name.
+MATH = math_functions({**ROWS, math.pow: "pow"})
 
 
 def _handler(function: object) -> _Handler | None:

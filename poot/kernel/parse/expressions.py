@@ -50,6 +50,7 @@ _IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _BITS = 1 << 13
 #: Operations that stand inside one another before the value so far becomes a local.
 CUT = 24
+_BITWISE = ("|", "^", "&", "<<", ">>", "~")
 
 
 class Expressions(Scope, ABC):
@@ -97,7 +98,7 @@ class Expressions(Scope, ABC):
         if dtype not in allowed:
             wanted = "i32" if dtype.kind == "bool" or "f32" not in [d.name for d in allowed] else "f32"
             text = ast.unparse(node)
-            if dtype.is_float and sign in ("|", "^", "&", "<<", ">>", "~"):
+            if dtype.is_float and sign in _BITWISE:
                 self.mismatch(node, f"`{sign}` on {dtype} in `{text}`", "cast to an integer, or use poot.bitcast.")
             self.mismatch(node, f"`{sign}` on {dtype} in `{text}`", f"cast to a number first: `{wanted}(…)`.")
         return Typed(self.k.op(name, *args))
@@ -116,6 +117,10 @@ class Expressions(Scope, ABC):
         if sign == "**" and isinstance(left, Typed) and isinstance(right, Static) and _is_two(right.value, left.dtype):
             base = self.bind(left.expr)
             return self.operate("mul", sign, (base, base), node)
+        for value, part in zip((left, right), nodes, strict=True):
+            if sign in _BITWISE and isinstance(value, Static) and isinstance(value.value, float):
+                remedy = f"write `{value.value:.0f}`." if value.value.is_integer() else "use an integer."
+                self.mismatch(part, f"`{sign}` takes integers, and is given {value.value}", remedy)
         a, b = self.pair(left, right, node, nodes)
         if sign == "/" and not a.dtype.is_float:
             self._no_division(node, nodes, a.dtype)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import math
 import types
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -56,6 +57,7 @@ from poot.kernel.parse.values import (
     weak_numbers,
     zero,
 )
+from poot.probe import has
 
 #: Python's own functions that kernels have; the others have hints in calls.py.
 BUILTINS = ("abs", "bool", "divmod", "float", "int", "len", "max", "min", "pow", "range")
@@ -169,9 +171,10 @@ class Scope:
 
     def near(self, name: str, known: set[str]) -> str:
         """A hint at the name that may have been meant, or ""."""
-        found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+        found = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
         if not found:
             return ""
+        found.sort(key=lambda other: not other.startswith(name))  # stable: else the closest is first
         prefix = "poot." if found[0] in WORDS and found[0] not in self.frame.source.function.__globals__ else ""
         return f"did you mean `{prefix}{found[0]}`?"
 
@@ -181,7 +184,7 @@ class Scope:
             if value not in self.variables:
                 self.unknown(node, f"`{value.__name__}` stands for no dtype here", "use it in a parameter: x: In[T].")
             return Static(self.variables[value])
-        if isinstance(value, np.ndarray) or hasattr(type(value), "__poot_astype__"):
+        if isinstance(value, np.ndarray) or has(value, "__poot_astype__"):
             self.refuse(node, f"`{ast.unparse(node)}` is an array from outside the kernel", "pass it as a parameter.")
         if isinstance(value, (list, dict, set)):
             kind = type(cast("object", value)).__name__
@@ -208,6 +211,8 @@ class Scope:
             self.unknown(node, what, "give it a plain attribute, or read it outside the kernel.")
         if value is MISSING:
             hint = self.near(node.attr, set(dir(owner))).replace("poot.", "")
+            if module == "poot" and hasattr(math, node.attr):
+                hint = f"write `math.{node.attr}`."
             self.unknown(node, f"`{ast.unparse(node.value)}` has no `{node.attr}`", hint or "check the spelling.")
         return self.constant(node, value)
 

@@ -12,7 +12,7 @@ import dis
 import linecache
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import TypeAlias, cast
 
@@ -97,6 +97,8 @@ def function_source(function: FunctionType, role: str = "kernel") -> FunctionSou
     code = function.__code__
     if code.co_name == "<lambda>":
         place = SourceLocation(code.co_filename, code.co_firstlineno)
+        column = place.text.find("lambda")
+        place = replace(place, column=column, end_column=column + len("lambda"))
         raise KernelSourceError(
             message=f"a lambda cannot be a {role}", where=place, remedy="write a function with `def`."
         )

@@ -14,7 +14,7 @@ from poot.kernel.parse.bindings import returns
 from poot.kernel.parse.conditions import Way
 from poot.kernel.parse.scope import Local
 from poot.kernel.parse.syntax import SPLIT
-from poot.kernel.parse.values import NONE, Static, Typed, Value, describe, plain
+from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, plain
 
 #: Turns that `poot.unroll` may write out.
 _MOST_TURNS = 4096
@@ -36,9 +36,8 @@ def _is(value: Value, function: object) -> bool:
 
 
 class Statements(Assignments):
-    """Parses the bodies of functions."""
+    """Parses the bodies of functions; `written` counts how often the loops that are written out repeat this point."""
 
-    #: Turns that the loops around this point are written out in, together.
     written = 1
 
     def run(self, body: Sequence[ast.stmt]) -> Value | None:
@@ -156,9 +155,14 @@ class Statements(Assignments):
             self.turns(stmt, self.constant_range(values, nodes, step))
             return
         start, stop = self.limits(values, nodes, call)
-        if step < 0 and not start.dtype.min:
+        if not start.dtype.min and -start.dtype.max <= step < 0:
             self.descending(stmt, start, stop, -step)
             return
+        if not start.dtype.min <= step <= start.dtype.max:
+            signed = BY_NAME[f"i{max(32, start.dtype.bits)}"]
+            casts = ", ".join(f"{signed}({ast.unparse(node)})" for node in nodes)
+            what = f"the step {step} of a range does not fit {start.dtype}, in which it counts"
+            self.mismatch(call.args[2], what, f"count in another dtype: `range({casts}, {step})`.")
         self.loop(stmt, start, stop, step, lambda var: var)
 
     def loop(self, stmt: ast.For, start: Expr, stop: Expr, step: int, element: Callable[[Var], Expr]) -> None:
@@ -208,8 +212,6 @@ class Statements(Assignments):
         """A range of an unsigned dtype that counts down by `size`: a loop over its turns, as `strided` has it."""
         assert isinstance(stmt.target, ast.Name)
         k, name, dtype = self.k, plain(stmt.target.id), start.dtype
-        if size > dtype.max:
-            self.mismatch(stmt.iter, f"the step -{size} of a range is past {dtype}", "use a smaller step.")
         first, past, by = self.bind(start), self.bind(stop), k.const(size, dtype)
         one, none = k.const(1, dtype), k.const(0, dtype)
         last = k.op("floor_div", k.op("sub", k.op("sub", first, past), one), by)
@@ -234,8 +236,25 @@ class Statements(Assignments):
             (node,) = self.plain_arguments(node, 1, 1)
             unrolled = True
         if not isinstance(node, ast.Call) or not _is(self.value(node.func), range):
+            remedy = self.counting(node, stmt.target) or remedy
             self.refuse(node, f"a loop over `{ast.unparse(node)}` is not part of the kernel language", remedy)
         return node, unrolled
+
+    def counting(self, node: ast.expr, target: ast.expr) -> str:
+        """How to write a loop over a tuple or an array that counts, or ""."""
+        text, name = ast.unparse(node), ast.unparse(target)
+        known = {*self.frame.env, *self.frame.bindings.loops, *self.frame.bindings.assigned}
+        i = next((i for i in "ijkmn" if i not in known), "number")
+        if isinstance(node, (ast.Tuple, ast.Name, ast.Attribute)):
+            match self.value(node):
+                case Array():
+                    return f"write `for {i} in range(len({text}))`, and index: `{name} = {text}[{i}]`."
+                case Tuple(items=items):
+                    counted = f"for {i} in poot.unroll(range({len(items)}))"
+                    return f"write `{counted}`, and index: `{name} = {text}[{i}]`."
+                case _:
+                    pass
+        return ""
 
     def step(self, value: Value, node: ast.AST) -> int:
         text = ast.unparse(node)
@@ -251,8 +270,9 @@ class Statements(Assignments):
         """The bounds of a range, and its step where that is no constant, in one integer dtype."""
         for value, node in zip(values, nodes, strict=True):
             if isinstance(value, Static) and isinstance(value.value, float):
-                what = f"a range counts in integers, and `{ast.unparse(node)}` is {describe(value)}"
-                self.mismatch(node, what, f"write `int({ast.unparse(node)})`.")
+                self.mismatch(
+                    node, f"a range counts in integers, and is given {value.value}", f"write `{int(value.value)}`."
+                )
         if all(isinstance(value, Static) for value in values):
             found = [self.number(v, n, self.index) for v, n in zip(values, nodes, strict=True)]
         else:
@@ -286,30 +306,26 @@ class Statements(Assignments):
                 )
         start, stop = (cast(Static, value).value for value in values)
         turns = range(start, stop, step)
-        if len(turns) > _MOST_TURNS:
-            self.mismatch(nodes[-1], f"unrolling writes out {len(turns)} turns", f"unroll at most {_MOST_TURNS}.")
+        count = self.written * len(turns)
+        if count > _MOST_TURNS:
+            inside = f", {self.written} times {len(turns)}" if self.written > 1 else ""
+            remedy = f"unroll at most {_MOST_TURNS}{', loops inside one another together' if inside else ''}."
+            self.mismatch(nodes[-1], f"unrolling writes out {count} turns{inside}", remedy)
         return turns
 
     def turns(self, stmt: ast.For, values: range) -> None:
         """Write a loop out; its name is a constant in each turn."""
         assert isinstance(stmt.target, ast.Name)
-        before = self.written
-        self.written = before * max(len(values), 1)
-        if self.written > _MOST_TURNS:
-            self.mismatch(
-                stmt.iter,
-                f"loops inside one another write out {self.written} turns",
-                f"unroll at most {_MOST_TURNS} together.",
-            )
         self.frame.loops.append(None)
+        before, self.written = self.written, self.written * max(1, len(values))
         for value in values:
             with self.written_here(stmt.body):
                 self.count(stmt.target, Static(value))
                 self.run(stmt.body)
             if self.frame.definite is None:
                 break
-        self.frame.loops.pop()
         self.written = before
+        self.frame.loops.pop()
 
     def repeated(self, stmt: ast.While) -> None:
         frame = self.frame

@@ -151,10 +151,12 @@ class _Checker:
             self.fail(node, "`...` is not part of the kernel language", "write `pass` for an empty body.")
 
     def subscript(self, node: ast.Subscript) -> None:
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        for part in parts:
+        for part in ast.walk(node.slice):
             if isinstance(part, ast.Constant) and part.value is ...:
-                self.fail(part, "`...` is not part of the kernel language", REFUSED["Slice"][1])
+                name = ast.unparse(node.value)
+                self.fail(
+                    node, "`...` in an index is not part of the kernel language", f"index one element: `{name}[i]`."
+                )
 
     def attribute(self, node: ast.Attribute) -> None:
         if isinstance(node.ctx, ast.Store):

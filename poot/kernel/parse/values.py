@@ -226,6 +226,8 @@ def meeting(a: DType, b: DType) -> DType:
     """The dtype to suggest where two meet."""
     if a.is_float != b.is_float and "bool" not in (a.kind, b.kind):
         return a if a.is_float else b
+    if {a.kind, b.kind} == {"int", "uint"}:  # no third dtype, and what has the greater range among equally wide ones
+        return a if (a.bits, a.kind == "uint") > (b.bits, b.kind == "uint") else b
     found = promote((a, b))
     if isinstance(found, str):
         return i64

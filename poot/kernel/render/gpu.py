@@ -34,6 +34,7 @@ from poot.kernel.render.gpu_body import Body
 from poot.kernel.render.gpu_faults import record_function
 from poot.kernel.render.gpu_machine import Machine, numbered
 from poot.kernel.render.gpu_memory import Memory
+from poot.kernel.render.lines import argument_name
 from poot.kernel.render.llvm_emit import MEMORY, REGISTER, Emitter, Value, constant
 
 #: What collectives of the largest block take of shared memory beside a kernel's arrays: a word for each wave.
@@ -129,7 +130,7 @@ class _Writer:
         return text + _declarations(text)
 
     def _parameter(self, slot: Slot) -> str:
-        name = _name(slot)
+        name = argument_name(slot)
         if slot.kind == "fault":
             return f"ptr addrspace(1) {name}"
         if slot.kind != "buffer":
@@ -146,7 +147,7 @@ class _Writer:
         found: dict[str, Value] = {}
         for slot in argument_slots(self.kernel):
             if slot.kind == "scalar":
-                t, name = MEMORY[slot.dtype], _name(slot)
+                t, name = MEMORY[slot.dtype], argument_name(slot)
                 text = name if t == REGISTER[slot.dtype] else self.e.emit(f"icmp ne {t} {name}, 0")
                 found[slot.param] = Value(text, slot.dtype)
         return found
@@ -161,14 +162,14 @@ class _Writer:
             extents = tuple(
                 constant(extent, index)
                 if extent is not None
-                else Value(_name(Slot("extent", index, param.name, axis)), index, low=0, high=int(index.max))
+                else Value(argument_name(Slot("extent", index, param.name, axis)), index, low=0, high=int(index.max))
                 for axis, extent in enumerate(param.shape)
             )
             strides = tuple(
-                stride if stride is not None else _name(Slot("stride", index, param.name, axis))
+                stride if stride is not None else argument_name(Slot("stride", index, param.name, axis))
                 for axis, stride in enumerate(param.strides)
             )
-            base = _name(Slot("buffer", param.dtype, param.name))
+            base = argument_name(Slot("buffer", param.dtype, param.name))
             narrow = _span(param) < 1 << 31
             scope = self.machine.device
             arrays[param.name] = Memory(param.name, param.dtype, base, extents, strides, index, 1, narrow, scope)
@@ -206,7 +207,7 @@ class _Writer:
         """The thread's numbers, and the way out for threads past the grid's end."""
         kernel, e = self.kernel, self.e
         index = kernel.index_dtype
-        slots = {(slot.kind, slot.axis): _name(slot) for slot in argument_slots(kernel) if not slot.param}
+        slots = {(slot.kind, slot.axis): argument_name(slot) for slot in argument_slots(kernel) if not slot.param}
         for axis in range(3):
             self.numbers["group_size", axis] = constant(kernel.workgroup[axis], index)
             self.numbers["num_groups", axis] = Value(slots["num_groups", axis], index, low=0, high=int(index.max))
@@ -303,19 +304,6 @@ class _Writer:
         if REGISTER[dtype] == "i64":
             text = self.e.emit(f"zext i32 {text} to i64")
         return Value(text, dtype, low=0, high=high)
-
-
-def _name(slot: Slot) -> str:
-    """The operand of a slot's parameter; no name that the emitter makes has a full stop."""
-    match slot.kind:
-        case "buffer" | "scalar":
-            return f"%arg.{slot.param}"
-        case "extent" | "stride":
-            return f"%arg.{slot.param}.{slot.kind}.{slot.axis}"
-        case "launch" | "fault":
-            return f"%arg.{slot.kind}"
-        case _:
-            return f"%arg.{slot.kind}.{_AXES[slot.axis]}"
 
 
 def _span(param: BufferParam) -> int:

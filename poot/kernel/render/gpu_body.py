@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from poot.dtypes import DType, bool_, i64
-from poot.errors import SourceLocation
 from poot.kernel.faults import given
 from poot.kernel.ir import (
     Alloc,
@@ -81,7 +80,6 @@ class Body:
         self._assigned = assigned
         self._end = end
         self._loops: list[_Loop] = []
-        self._where: SourceLocation | None = None
         self._statements: dict[type, Callable[..., None]] = {
             Let: self._let,
             Assign: self._assign,
@@ -118,22 +116,10 @@ class Body:
         """Write statements in turn; nothing after a jump can be reached."""
         with self.e.scope():
             for stmt in stmts:
-                self._note(stmt)
+                self.e.note(stmt.where)
                 self._statements[type(stmt)](stmt)
                 if not self.e.open:
                     return
-
-    def _note(self, stmt: Stmt) -> None:
-        """The user's line, before the first statement that came from it."""
-        where = stmt.where
-        if where is None or (
-            self._where is not None and (where.file, where.line) == (self._where.file, self._where.line)
-        ):
-            return
-        self._where = where
-        text = where.text.strip()
-        if text:
-            self.e.do(f"; line {where.line}: {text}")
 
     def _leave(self, stmt: Break | Continue | Return) -> None:
         match stmt:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from poot.dtypes import DType
 from poot.kernel.ir import BufferParam, Kernel, Slot, argument_slots
+from poot.kernel.render.lines import argument_name
 from poot.kernel.render.llvm_emit import MEMORY, REGISTER, Emitter, Value, constant
 from poot.kernel.render.llvm_memory import Array
 
@@ -58,7 +59,8 @@ def arguments(e: Emitter, kernel: Kernel) -> Arguments:
 def _slot(e: Emitter, number: int, slot: Slot, same: str) -> str:
     pointer = "%args" if number == 0 else e.emit(f"getelementptr i8, ptr %args, i64 {8 * number}")
     t = "ptr" if slot.kind in ("buffer", "fault") else MEMORY[slot.dtype]
-    text = e.emit(f"load {t}, ptr {pointer}, align 8, !invariant.load {same}")
+    text = argument_name(slot)
+    e.do(f"{text} = load {t}, ptr {pointer}, align 8, !invariant.load {same}")
     if t != "ptr" and t != REGISTER[slot.dtype]:
         return e.emit(f"icmp ne {t} {text}, 0")
     return text

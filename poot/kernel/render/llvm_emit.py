@@ -16,6 +16,8 @@ import ml_dtypes
 import numpy as np
 
 from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from poot.errors import SourceLocation
+from poot.kernel.render.lines import user_line
 from poot.kernel.uniform import UNIFORM, Affine, LaneForm
 
 #: LLVM's type of one element in a register.
@@ -126,11 +128,18 @@ class Emitter:
         self.bits_type = f"i{lanes}"
         self.all_lanes = "true" if lanes == 1 else "splat (i1 true)"
         self._count = 0
+        self._noted: tuple[str, int] | None = None
         self._plain = ""
         self._known: list[dict[tuple[str, ...], str]] = [{}]
         self._steps: dict[tuple[str, int], str] = {}
 
     # --- instructions and blocks ---
+
+    def note(self, where: SourceLocation | None) -> None:
+        """The user's line as a comment, where it is another than that of the last one."""
+        if where is not None and (where.file, where.line) != self._noted:
+            self._noted = where.file, where.line
+            self.lines.append(f"  ; {user_line(where)}")
 
     def name(self, hint: str = "v") -> str:
         self._count += 1

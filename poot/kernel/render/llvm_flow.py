@@ -112,6 +112,7 @@ class Flow(LoopFlow):
         self._definitions = known
 
     def statement(self, stmt: Stmt) -> None:
+        self.e.note(stmt.where)
         self._dispatch[type(stmt)](stmt)
 
     def _strided(self, stmts: Sequence[Stmt], start: int) -> int:
@@ -125,6 +126,7 @@ class Flow(LoopFlow):
             return 0
         where = address(e, array, [self.values(index) for index in first.indices])
         run = stmts[start : start + length]
+        e.note(run[0].where)
         if isinstance(first, Load):
             for stmt, value in zip(run, load_run(e, array, where, length), strict=True):
                 assert isinstance(stmt, Let)

@@ -69,6 +69,7 @@ class ThreadsRenderer(ThreadsValues):
             case Continue():
                 self.line("continue;")
             case Return():
+                self.report()
                 self.line("return;")
             case Barrier():
                 self.barrier()
@@ -76,6 +77,9 @@ class ThreadsRenderer(ThreadsValues):
                 self._assert(stmt)
             case Alloc():
                 self.alloc(stmt)
+
+    def report(self) -> None:
+        """What a thread says of its faults before it leaves."""
 
     def _assert(self, stmt: Assert) -> None:
         """Record a fault where a condition does not hold, with the index that it is about."""

@@ -35,6 +35,7 @@ from poot.kernel.ir import (
     site_numbers,
     walk,
 )
+from poot.kernel.render.lines import user_line
 from poot.kernel.render.threads_intervals import Intervals
 from poot.kernel.render.threads_text import Code, letters, same_line
 from poot.target import Target
@@ -98,9 +99,7 @@ class ThreadsValues(ABC):
         if where is None or (self._commented is not None and same_line(where, self._commented)):
             return
         self._commented = where
-        text = where.text.strip()
-        file = where.file.replace("\\", "/").rpartition("/")[2]
-        self.line(f"// {file}:{where.line}{': ' + text if text else ''}".rstrip().rstrip("\\"))
+        self.line(f"// {user_line(where)}".rstrip("\\"))
         self.locations[-1] = where
 
     def helper(self, name: str, text: str) -> str:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from poot.errors import SourceLocation
+from poot.kernel.render.lines import user_line
 from poot.kernel.render.triton_helpers import HELPERS
 from poot.kernel.render.triton_ops import Spelling
 
@@ -91,9 +92,7 @@ class Writer:
         if where is None or (self._where and (where.file, where.line) == (self._where.file, self._where.line)):
             return
         self._where = where
-        text = where.text.strip()
-        if text:
-            self.line(f"# line {where.line}: {text}")
+        self.line(f"# {user_line(where)}")
 
     # --- masks ---
 

@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from poot.dtypes import DType, bool_, f32, f64, i64
-from poot.kernel.ir import Alloc, Atomic, BufferParam, Collective, Kernel, ScalarParam, Slot, Store, Var, argument_slots
+from poot.kernel.ir import Alloc, Atomic, BufferParam, Collective, Kernel, Return, ScalarParam, Store, Var
 from poot.kernel.render import wgsl_helpers as helpers
 from poot.kernel.render.threads_text import AXES, LOOSE, PRODUCT, SUM, UNARY, Code, ThreadsSource, prelude
+from poot.kernel.render.wgsl_faults import REPORT, record
 from poot.kernel.render.wgsl_helpers import type_of
 from poot.kernel.render.wgsl_ops import WgslExpressions, converted, literal
+from poot.kernel.render.wgsl_parameters import FIXED_WORDS, parameter_words
 from poot.kernel.render.wgsl_words import RESERVED
 from poot.target import Target
 
@@ -32,24 +34,10 @@ _CALLS = {
     "exchange": "atomicExchange",
 }
 
-#: The words of the struct that no slot of the kernel stands for, and that come first.
-FIXED_WORDS = ("zero", "folded", "num_groups_x", "num_groups_y", "num_groups_z")
-
 
 def render(kernel: Kernel, target: Target, *, contract: bool = False) -> ThreadsSource:
     """The shader of a prepared kernel; Unsupported where the target lacks what it needs."""
     return _Wgsl(kernel, target, contract=contract).render()
-
-
-def parameter_words(kernel: Kernel, *, faults: bool) -> tuple[tuple[Slot, int], ...]:
-    """The words of the struct after the fixed ones: a slot of `argument_slots`, and how many words it takes.
-
-    The word of a buffer or of the fault record is the number of its first element in what is bound; numbers of 64 bits
-    have their low word first.
-    """
-    slots = [slot for slot in argument_slots(kernel) if slot.kind != "num_groups"]
-    slots = [slot for slot in slots if faults or slot.kind not in ("launch", "fault")]
-    return tuple((slot, 2 if slot.kind not in ("buffer", "fault") and slot.dtype.bits == 64 else 1) for slot in slots)
 
 
 class _Wgsl(WgslExpressions):
@@ -76,6 +64,8 @@ class _Wgsl(WgslExpressions):
         self._name_parameters()
         for stmt in self.kernel.body:
             self.stmt(stmt)
+        if not any(isinstance(stmt, Return) for stmt in self.kernel.body):
+            self.report()
         body, places = self.lines, self.locations
         self.lines, self.locations = [], []
         self._opening()
@@ -383,9 +373,14 @@ class _Wgsl(WgslExpressions):
         return f"{converted(index, u).text} >= {converted(extent, u).text}"
 
     @override
+    def report(self) -> None:
+        if self.faults:
+            self.line(f"{self.helper('report_fault', REPORT)}();")
+
+    @override
     def fault(self, site: int, axis: int, index: str, extent: str, dtype: DType) -> str:
         name = "record_fault" if dtype is self.kernel.index_dtype else f"record_fault_{dtype}"
-        function = self.helper(name, helpers.fault(name, dtype))
+        function = self.helper(name, record(name, dtype))
         return f"{function}({site}, {axis}, {index}, {extent});"
 
     @override

@@ -6,7 +6,7 @@ bits, and `params.zero`, which is 0 at run time and unknown to the compiler, fen
 
 from __future__ import annotations
 
-from poot.dtypes import DType, bool_, f32, f64, i32, i64, u64
+from poot.dtypes import DType, bool_, f32, f64
 
 
 def type_of(dtype: DType) -> str:
@@ -375,23 +375,3 @@ fn launch_group(workgroup: vec3<u32>, counts: vec3<u32>) -> vec3<u32> {
     let rows = number / params.num_groups_x;
     return vec3<u32>(number % params.num_groups_x, rows % params.num_groups_y, rows / params.num_groups_y);
 }"""
-
-
-def fault(name: str, index: DType) -> str:
-    """Keep the first fault of a launch."""
-    t = index.name
-    high = "i32({0} >> 32u)" if index in (i64, u64) else "{0} >> 31u" if index is i32 else "0"
-    low = "{0}" if index is i32 else "i32({0})"
-    return f"""
-fn {name}(site: i32, axis: i32, index: {t}, extent: {t}) {{
-    let first = params.fault_first;
-    if (atomicExchange(&fault[first], 1) == 0) {{
-        atomicStore(&fault[first + 1], params.launch);
-        atomicStore(&fault[first + 2], site);
-        atomicStore(&fault[first + 3], axis);
-        atomicStore(&fault[first + 4], {low.format("index")});
-        atomicStore(&fault[first + 5], {high.format("index")});
-        atomicStore(&fault[first + 6], {low.format("extent")});
-        atomicStore(&fault[first + 7], {high.format("extent")});
-    }}
-}}"""

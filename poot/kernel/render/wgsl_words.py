@@ -38,7 +38,7 @@ atomicXor atomicExchange atomicCompareExchangeWeak inverse outerProduct isNan is
 
 #: Parameters of every shader, and the locals of functions that read or write its buffers by name.
 _OURS = """
-params Params fault zero lane workgroup_id num_workgroups local_id main gl_Position
+params Params fault kept_fault zero lane workgroup_id num_workgroups local_id main gl_Position
 element_at element_number word_seen word_new word_swap new_value wanted_value
 """
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+
+from poot.dtypes import bool_
 from poot.errors import ArgumentError, ArgumentTypeError
-from poot.trace.array import Axis
+from poot.trace.array import Axis, is_array, python_number
 from poot.trace.source import user_location
 
 
@@ -39,6 +44,10 @@ def shape_argument(value: Any, what: str = "shape") -> tuple[int, ...]:
     shape = static_ints(value, what)
     if any(extent < 0 for extent in shape):
         raise ArgumentError(what=what, actual=shape, expected="non-negative extents", where=user_location())
+    if math.prod(extent or 1 for extent in shape) > sys.maxsize:
+        raise ArgumentError(
+            what=what, actual=shape, expected="fewer elements than a machine can address", where=user_location()
+        )
     return shape
 
 
@@ -71,6 +80,71 @@ def permutation(axes: Sequence[int], rank: int, what: str) -> tuple[int, ...]:
     found = many_axes(axes, rank, what)
     if len(found) != rank:
         raise ArgumentError(
-            what=f"{what}: axes", actual=tuple(axes), expected=f"each of {rank} axes once", where=user_location()
+            what=f"{what}: axes", actual=axes, expected=f"each of {rank} axes once", where=user_location()
         )
     return found
+
+
+def size_argument(value: Any, what: str) -> int:
+    """A static int of at least 0."""
+    found = static_int(value, what)
+    if found < 0:
+        raise ArgumentError(what=what, actual=found, expected="0 or more", where=user_location())
+    return found
+
+
+def flag(value: Any, what: str) -> bool:
+    """A static bool: a bool or an int, or a 0-d array whose value is known."""
+    if value is True or value is False:
+        return value
+    if isinstance(value, (int, np.bool_, np.integer)) or (is_array(value) and value.shape == ()):
+        return bool(cast("Any", value))
+    raise ArgumentTypeError(what=what, actual=shown(value), expected="True or False", where=user_location())
+
+
+def choice(value: Any, what: str, *options: str) -> str:
+    """One of a few words; ArgumentError that lists them."""
+    if isinstance(value, str) and value in options:
+        return value
+    *first, last = (f'"{option}"' for option in options)
+    raise ArgumentError(
+        what=what, actual=shown(value) if is_array(value) else value, expected=f"{', '.join(first)} or {last}",
+        where=user_location(),
+    )  # fmt: skip
+
+
+def number(value: Any, what: str) -> int | float:
+    """A static number from Python, NumPy or a 0-d array whose value is known; NaN is one, a bool is not."""
+    if type(value) is float or type(value) is int:
+        return value
+    found = python_number(value)
+    if is_array(found) and found.shape == () and found.dtype != bool_:
+        found = found.item()
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        return found
+    raise ArgumentTypeError(what=what, actual=shown(value), expected="a number", where=user_location())
+
+
+def scalar(value: Any, what: str) -> Any:
+    """A number, or a 0-d array, which may be traced."""
+    if isinstance(value, (int, float, np.number)) or (is_array(value) and value.shape == ()):
+        return value  # pyright: ignore[reportUnknownVariableType]
+    raise ArgumentTypeError(what=what, actual=shown(value), expected="a number", where=user_location())
+
+
+def operands(value: Any, what: str) -> Sequence[Any]:
+    """A list or tuple, or the elements of an array along its first axis."""
+    if isinstance(value, (list, tuple)):
+        return value  # pyright: ignore[reportUnknownVariableType]
+    if is_array(value) and value.shape:
+        return list(value)
+    raise ArgumentTypeError(what=what, actual=shown(value), expected="a list or tuple", where=user_location())
+
+
+def shown(value: object) -> str:
+    """What a message calls an argument of a wrong kind."""
+    if is_array(value):
+        return f"an array {value.dtype}{list(value.shape)}"
+    if value is None or isinstance(value, (str, bytes, int, float)):
+        return f"{value!r:.60}"
+    return type(value).__name__

@@ -18,7 +18,7 @@ from poot.trace.array import Array, ArrayLike, python_number
 from poot.trace.dispatch import Operand, active, joined, lift
 from poot.trace.graph import Literal, Params
 from poot.trace.ops import creation, manipulation
-from poot.trace.ops.axes import static_int
+from poot.trace.ops.axes import flag, shown, static_int
 from poot.trace.ops.maps import truth
 from poot.trace.ops.promotion import cast, dtype_of, shape_of, spec_of, strong
 from poot.trace.ops.regions import Region, common_specs, conformed, same_structure
@@ -37,6 +37,8 @@ def cond(predicate: ArrayLike, when_true: Callable[..., T], when_false: Callable
     Both give pytrees of one structure, with leaves of equal shapes and dtypes; a Python number takes the dtype of the
     other branch's leaf.  A predicate that is a Python number chooses at once.
     """
+    _check_callable(when_true, "cond: when_true")
+    _check_callable(when_false, "cond: when_false")
     if isinstance(predicate, (bool, int, float, np.generic)):
         return (when_true if predicate else when_false)(*operands)
     with joined(predicate, *flatten(operands).leaves):
@@ -67,6 +69,8 @@ def while_loop(condition: Callable[[T], Any], body: Callable[[T], T], init: T, /
         body: Gives a pytree of the structure, shapes and dtypes of its argument.
         init: A pytree of arrays and numbers; numbers count as i32, f32 or bool arrays.
     """
+    _check_callable(condition, "while_loop: condition")
+    _check_callable(body, "while_loop: body")
     start = flatten(init, "while_loop: init")
     with joined(*start.leaves):
         context, operands = active(), [strong(leaf) for leaf in start.leaves]
@@ -109,8 +113,9 @@ def scan(
         length: The number of steps; that of xs where there are any.
         reverse: Go from the last element to the first; each y stands where its x does.
     """
+    _check_callable(body, "scan: body")
     start, items = flatten(init, "scan: init"), flatten(xs, "scan: xs")
-    steps = _length(items, length)
+    steps, reverse = _length(items, length), flag(reverse, "scan: reverse")
     with joined(*start.leaves, *items.leaves):
         context, init_values = active(), [strong(leaf) for leaf in start.leaves]
         rows = [lift(strong(leaf)) for leaf in items.leaves]
@@ -134,10 +139,15 @@ def scan(
             *region.conform(ys, [spec_of(leaf) for leaf in ys.leaves], "scan: y", ""),
         ]
         graph, consts = region.finish(results), region.builder.captures
-        params = Params(consts=len(consts), carry=len(specs), length=steps, reverse=bool(reverse))
+        params = Params(consts=len(consts), carry=len(specs), length=steps, reverse=reverse)
         operands = (*consts, *map(_atom, init_values), *map(_atom, rows))
         found = context.builder.emit("scan", operands, params, (graph,), user_location())
         return start.rebuild(found[: len(specs)]), ys.rebuild(found[len(specs) :])
+
+
+def _check_callable(function: object, what: str) -> None:
+    if not callable(function):
+        raise ArgumentTypeError(what=what, actual=shown(function), expected="a function", where=user_location())
 
 
 def _loop(

@@ -14,13 +14,14 @@ from typing import cast as _cast_type
 
 import numpy as np
 
-from poot.dtypes import DType, DTypeLike, bool_, f32, f64, i32
+from poot.dtypes import DType, DTypeLike, bool_, check_plain, f32, f64, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
+from poot.probe import has
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, active, bind1, is_traced, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
-from poot.trace.ops.axes import one_axis, shape_argument, static_int
+from poot.trace.ops.axes import choice, flag, one_axis, shape_argument, size_argument, static_int
 from poot.trace.ops.namespace import moved, placed
 from poot.trace.ops.promotion import (
     broadcast,
@@ -48,12 +49,13 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
     which change where a kernel writes into them.
     """
     wanted = None if dtype is None else dtype_argument(dtype)
+    check_plain(obj, "asarray")
     if copy is False and not (isinstance(obj, Array) and wanted in (None, obj.dtype)):
         if not _is_foreign(obj) or is_traced():
             raise ArgumentError(what="asarray: copy", actual=False, expected="True or None", where=user_location())
         shared = places().share(obj, device, False)
         return asarray(shared, wanted, copy=False)
-    if copy and isinstance(obj, Array) and not is_traced(obj):
+    if copy is not None and flag(copy, "asarray: copy") and isinstance(obj, Array) and not is_traced(obj):
         return astype(places().share(obj, device, True), obj.dtype if wanted is None else wanted)
     with placed(device):
         if isinstance(obj, (list, tuple)):
@@ -65,7 +67,7 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
 
 def _is_foreign(x: Any) -> bool:
     """Whether x is an array of another library, NumPy included."""
-    return hasattr(x, "__dlpack__") and not isinstance(x, (Array, np.generic))
+    return has(x, "__dlpack__") and not isinstance(x, (Array, np.generic))
 
 
 def _held(x: Any) -> Any:
@@ -243,7 +245,11 @@ def arange(
         raise ArgumentError(what="arange: step", actual=step, expected="a number other than 0", where=user_location())
     integers = all(isinstance(value, int) for value in numbers)
     found = (i32 if integers else f32) if dtype is None else dtype_argument(dtype)
-    count = builtins.max(0, -((first - end) // stride) if integers else math.ceil((end - first) / stride))
+    try:
+        count = builtins.max(0, -((first - end) // stride) if integers else math.ceil((end - first) / stride))
+    except (OverflowError, ValueError):  # infinities and NaN
+        shown = (start, stop, step)
+        raise ArgumentError(what="arange", actual=shown, expected="finite numbers", where=user_location()) from None
     if found.is_integer and integers:
         for extreme in (first, first + (count - 1) * stride) if count else ():
             literal(extreme, found)
@@ -299,7 +305,7 @@ def linspace(
 
     start and stop may be arrays.
     """
-    count = shape_argument(num, "linspace: num")[0]
+    count, endpoint = size_argument(num, "linspace: num"), flag(endpoint, "linspace: endpoint")
     found = common_float(start, stop, what="linspace") if dtype is None else dtype_argument(dtype)
     wide = found if found in (f32, f64) else f32
     with joined(start, stop), placed(device, start, stop):
@@ -325,7 +331,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike 
     """A matrix of ones on the k-th diagonal and zeros elsewhere."""
     shape = shape_argument((n_rows, n_rows if n_cols is None else n_cols), "eye")
     with placed(device):
-        return astype(iota(shape, 0) + static_int(k, "eye: k") == iota(shape, 1), f32 if dtype is None else dtype)
+        return astype(iota(shape, 0) + _diagonal(k, shape) == iota(shape, 1), f32 if dtype is None else dtype)
 
 
 def tril(x: ArrayLike, /, k: int = 0) -> Array:
@@ -343,8 +349,13 @@ def _triangle(x: ArrayLike, k: int, lower: bool) -> Array:
     if len(shape) < 2:
         raise ShapeError(what="tril and triu", actual=shape, expected="at least two axes", where=user_location())
     with joined(x):
-        edge, column = iota(shape, 0) + static_int(k, "k"), iota(shape, 1)
+        edge, column = iota(shape, 0) + _diagonal(k, shape), iota(shape, 1)
         return logic.where(column <= edge if lower else column >= edge, x, _zero(dtype_of(x)))
+
+
+def _diagonal(k: int, shape: Sequence[int]) -> int:
+    """The number of a diagonal, those past the corners being all alike."""
+    return builtins.min(builtins.max(static_int(k, "k"), -shape[-2]), shape[-1])
 
 
 def _zero(dtype: DType) -> bool | int | float:
@@ -353,6 +364,7 @@ def _zero(dtype: DType) -> bool | int | float:
 
 def meshgrid(*arrays: ArrayLike, indexing: typing.Literal["xy", "ij"] = "xy") -> list[Array]:
     """Coordinate arrays of a grid from one 1-d array an axis; "xy" swaps the first two axes of the grid."""
+    choice(indexing, "meshgrid: indexing", "xy", "ij")
     vectors = [manipulation.reshape(x, (-1,)) for x in arrays]
     rank = len(vectors)
     order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))

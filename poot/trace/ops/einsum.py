@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poot.errors import ArgumentError, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import joined, lift
 from poot.trace.ops import elementwise, linalg, manipulation, reductions
+from poot.trace.ops.axes import shown
 from poot.trace.ops.promotion import cast, common_dtype, shape_of
 from poot.trace.source import user_location
 
@@ -37,6 +38,11 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Array:
 
 
 def _parse(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
+    if not isinstance(subscripts, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(
+            what="einsum: subscripts", actual=shown(subscripts), expected='text such as "ij,jk->ik", first',
+            where=user_location(),
+        )  # fmt: skip
     text = subscripts.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")

@@ -216,6 +216,10 @@ def round(x: ArrayLike, /, decimals: int = 0) -> Array:
     if places == 0:
         return float_map("round", x)
     wide, dtype = widened(x, "round")
+    most = 38 if wide.dtype.bits == 32 else 308  # the powers of ten that the dtype holds
+    if not -most <= places <= most:
+        expected = f"{-most} to {most} for {wide.dtype}"
+        raise ArgumentError(what="round: decimals", actual=places, expected=expected, where=user_location())
     factor = 10.0 ** builtins.abs(places)
     scaled = float_map("round", wide * factor if places > 0 else wide / factor)
     return narrowed(scaled / factor if places > 0 else scaled * factor, dtype)

@@ -20,7 +20,7 @@ from poot.trace.array import Array, ArrayLike, IndexMode, NumpyArray
 from poot.trace.dispatch import Operand, active, bind1, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
-from poot.trace.ops.axes import one_axis, static_ints
+from poot.trace.ops.axes import choice, one_axis, operands, static_ints
 from poot.trace.ops.creation import asarray
 from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, shape_of, strong
@@ -205,10 +205,7 @@ def _gather(
     x: Operand, indices: Operand, axes: tuple[int, ...], batch: int, mode: IndexMode, fill_value: float | None
 ) -> Array:
     dtype = dtype_of(x)
-    if mode not in ("fault", "clip", "wrap", "fill"):
-        raise ArgumentError(
-            what="mode", actual=mode, expected='"fault", "clip", "wrap" or "fill"', where=user_location()
-        )
+    checked_mode(mode)
     params: dict[str, Any] = {"axes": axes, "mode": mode}
     if batch:
         params["batch"] = batch
@@ -266,6 +263,7 @@ def take_along_axis(
     fill_value: float | None = None,
 ) -> Array:
     """The elements of x at one index each along an axis; the other axes of x and `indices` broadcast together."""
+    checked_mode(mode)
     return along_axis(x, indices, axis, mode, fill_value, from_end=mode != "clip")
 
 
@@ -305,7 +303,13 @@ def _integers(index: Array, what: str) -> Array:
     return index
 
 
+def checked_mode(mode: object) -> None:
+    """ArgumentError for what is no mode of reading."""
+    choice(mode, "mode", "fault", "clip", "wrap", "fill")
+
+
 def _from_end(index: Array, extent: int, mode: IndexMode) -> Array:
+    checked_mode(mode)
     return index if mode == "clip" else _resolved(Positions(index), extent, mode)
 
 
@@ -315,7 +319,7 @@ def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int
     Starts are moved so that the part lies inside x, as StableHLO specifies it; negative ones do not count from the end.
     """
     operand = strong(x)
-    extents = static_ints(sizes, "dynamic_slice: sizes")
+    extents, starts = static_ints(sizes, "dynamic_slice: sizes"), operands(starts, "dynamic_slice: starts")
     with joined(operand, *starts):
         return bind1("dynamic_slice", (operand, *_starts(starts, operand.shape)), sizes=extents)
 
@@ -323,7 +327,7 @@ def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int
 def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[ArrayLike], /) -> Array:
     """The array with the part that begins at `starts` replaced by `update`; starts are moved as in `dynamic_slice`."""
     dtype = dtype_of(x)
-    operand = cast(x, dtype)
+    operand, starts = cast(x, dtype), operands(starts, "dynamic_update_slice: starts")
     with joined(operand, update, *starts):
         return bind1("dynamic_update_slice", (operand, cast(update, dtype), *_starts(starts, operand.shape)))
 

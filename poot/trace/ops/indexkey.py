@@ -172,7 +172,10 @@ def _span(item: slice[Any, Any, Any], extent: int) -> Span:
         ) from None
     except ValueError:
         raise ArgumentError(what="step of a slice", actual=0, expected="another int", where=user_location()) from None
-    return Span(first, len(range(first, stop, step)), step)
+    count = len(range(first, stop, step))
+    if count <= 1:  # any step leads there; the least fits every target
+        step = 1 if step > 0 else -1
+    return Span(first, count, step)
 
 
 def _array_entries(item: Array | NumpyArray, axis: int, shape: tuple[int, ...], keep_mask: bool) -> list[Entry]:

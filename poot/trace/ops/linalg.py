@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from poot.dtypes import DType, DTypeLike, bool_, f32, i32, u32
-from poot.errors import ArgumentError, DTypeError, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.dispatch import Operand, bind1, joined, lift
 from poot.trace.ops import creation, elementwise, manipulation, reductions
-from poot.trace.ops.axes import many_axes, static_int, static_ints
+from poot.trace.ops.axes import flag, many_axes, number, shown, static_int, static_ints
 from poot.trace.ops.manipulation import matrix_transpose as matrix_transpose
 from poot.trace.ops.maps import narrowed, widened
 from poot.trace.ops.namespace import REFUSED_LINALG, missing, refuse
@@ -77,6 +77,9 @@ def products(
         raise DTypeError(
             what=what, actual=bool_, expected="numbers", where=user_location(), remedy="cast the bools with i32(x)."
         )
+    for axes in (contract, batch):
+        if type(axes) not in (tuple, list) or len(axes) != 2:
+            raise ArgumentTypeError(what=what, actual=shown(axes), expected="a pair of axes", where=user_location())
     ranks = len(a.shape), len(b.shape)
     ours, theirs = (many_axes(axes, rank, what) for axes, rank in zip(contract, ranks, strict=True))
     left, right = (many_axes(axes, rank, what) for axes, rank in zip(batch, ranks, strict=True))
@@ -177,9 +180,14 @@ def tensordot(
     """The sum of products over pairs of axes: the last `axes` of x1 with the first of x2, or the pairs given."""
     found = common_dtype(x1, x2, what="tensordot")
     a, b = cast(x1, found), cast(x2, found)
-    if isinstance(axes, Sequence):
+    if isinstance(axes, (tuple, list)):
+        if len(axes) != 2:
+            raise ArgumentError(
+                what="tensordot: axes", actual=axes, expected="a number, or a pair of axes", where=user_location()
+            )
         ours, theirs = (static_ints(part, "tensordot: axes") for part in axes)
     else:
+        axes = static_int(axes, "tensordot: axes")
         if not 0 <= axes <= min(len(a.shape), len(b.shape)):
             raise ArgumentError(
                 what="tensordot: axes", actual=axes, expected="as many axes as both have", where=user_location()
@@ -195,6 +203,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
     """
     wide, dtype = widened(x, "vector_norm")
     size = elementwise.abs(wide)
+    ord = number(ord, "vector_norm: ord")
     if ord == math.inf:
         result = reductions.max(size, axis, keepdims=keepdims)
     elif ord == -math.inf:
@@ -214,6 +223,9 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "
     """The norm of the last two axes: "fro", or the greatest or least sum of a column (1, -1) or row (inf, -inf)."""
     if len(shape_of(x)) < 2:
         raise ShapeError(what="matrix_norm", actual=shape_of(x), expected="at least two axes", where=user_location())
+    if not isinstance(ord, str):
+        ord = number(ord, "matrix_norm: ord")
+    keepdims = flag(keepdims, "keepdims")
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord not in (1, -1, math.inf, -math.inf):
@@ -238,7 +250,7 @@ def norm(x: ArrayLike, /, ord: float | str | None = None, axis: Axis = None, kee
     if len(axes) != 2:
         raise ArgumentError(what="norm: axis", actual=axis, expected="one or two axes", where=user_location())
     result = matrix_norm(manipulation.moveaxis(x, axes, (-2, -1)), keepdims=keepdims, ord=ord)
-    return manipulation.moveaxis(result, (-2, -1), axes) if keepdims else result
+    return manipulation.moveaxis(result, (-2, -1), axes) if flag(keepdims, "keepdims") else result
 
 
 @of_its_own
@@ -292,6 +304,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     if array.ndim < 2:
         raise ShapeError(what="diagonal", actual=array.shape, expected="at least two axes", where=user_location())
     *lead, rows, columns = array.shape
+    offset = static_int(offset, "diagonal: offset")
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     first = offset if offset >= 0 else -offset * columns
     flat = manipulation.reshape(array, (*lead, rows * columns))

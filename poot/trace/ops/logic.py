@@ -9,6 +9,7 @@ from poot.errors import DTypeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import bind1, joined, lift
 from poot.trace.graph import Literal
+from poot.trace.ops.axes import flag
 from poot.trace.ops.maps import bits, compare, float_map, logical, truth
 from poot.trace.ops.namespace import DEPENDENT, refuse
 from poot.trace.ops.promotion import cast, common_dtype, common_float, dtype_argument, dtype_of, shape_of, spread
@@ -172,7 +173,9 @@ def isclose(
 
     The difference of integers is exact; the right side is computed in f32 for them, in f64 for those of 64 bits.
     """
-    kind = common_dtype(x1, x2, what="isclose")
+    kind, equal_nan = common_dtype(x1, x2, what="isclose"), flag(equal_nan, "equal_nan")
+    for tolerance, name in ((rtol, "rtol"), (atol, "atol")):
+        dtype_of(tolerance, f"isclose: {name}")  # which refuses what is no number
     if kind.is_integer:
         return _close_integers(x1, x2, kind, rtol, atol)
     dtype = common_float(x1, x2, what="isclose")
@@ -208,7 +211,7 @@ def array_equal(x1: ArrayLike, x2: ArrayLike, /, equal_nan: bool = False) -> Arr
         if shape_of(x1) != shape_of(x2):
             return lift(Literal(False, bool_))
         same = equal(x1, x2)
-        if equal_nan:
+        if flag(equal_nan, "equal_nan"):
             same = logical_or(same, logical_and(isnan(x1), isnan(x2)))
         return bind1("reduce_all", (same,), axes=tuple(range(same.ndim)))
 

@@ -117,6 +117,7 @@ def broadcast_arrays(*arrays: ArrayLike) -> list[Array]:
 
 def concat(arrays: Sequence[ArrayLike], /, axis: int | None = 0) -> Array:
     """Arrays joined along an axis that they have; with None, all of them flattened first."""
+    arrays = _axes.operands(arrays, "concat")
     if len(arrays) == 0:
         raise ArgumentError(what="concat", actual=(), expected="at least one array", where=user_location())
     if axis is None:
@@ -140,6 +141,7 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 def stack(arrays: Sequence[ArrayLike], /, axis: int = 0) -> Array:
     """Arrays of one shape joined along a new axis."""
+    arrays = _axes.operands(arrays, "stack")
     if len(arrays) == 0:
         raise ArgumentError(what="stack", actual=(), expected="at least one array", where=user_location())
     first = shape_of(arrays[0])
@@ -263,7 +265,7 @@ def repeat(x: ArrayLike, repeats: int, /, axis: int | None = None) -> Array:
         x, axis = reshape(x, (-1,)), 0
     operand = strong(x)
     place = _axes.one_axis(axis, len(operand.shape), "repeat")
-    count = _axes.shape_argument(repeats, "repeats")[0]
+    count = _axes.size_argument(repeats, "repeat: repeats")
     shape = operand.shape
     wide = broadcast_to(expand_dims(lift(operand), axis=place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
     return reshape(wide, (*shape[:place], shape[place] * count, *shape[place + 1 :]))

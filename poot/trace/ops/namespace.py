@@ -10,9 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from poot.dtypes import BY_NAME, DType, f32, i32
-from poot.errors import ArgumentError, DeviceError, FeatureError
-from poot.trace.array import Array
+from poot.errors import ArgumentError, ArgumentTypeError, DeviceError, FeatureError
+from poot.trace.array import Array, is_array
 from poot.trace.dispatch import is_traced, joined, lift
+from poot.trace.ops.axes import flag, shown
 from poot.trace.ops.inspection import isdtype
 from poot.trace.places import TRACED, places
 from poot.trace.source import user_location
@@ -60,6 +61,10 @@ def placed(device: Any, *like: object) -> AbstractContextManager[object]:
 
     Inside a trace there is nothing to choose: DeviceError for a device other than that of the trace's values.
     """
+    if is_array(device):
+        raise ArgumentTypeError(
+            what="device", actual=shown(device), expected="a device or its name", where=user_location()
+        )
     if is_traced(*like):
         if device is None or device == TRACED:
             return nullcontext()
@@ -85,6 +90,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     They are shared where the device can, unless `copy` is True; ArgumentError for copy=False where it cannot.  An
     array of poot that is on the device already is itself.
     """
+    if not (isinstance(x, Array) or hasattr(x, "__dlpack__")):
+        raise ArgumentTypeError(
+            what="from_dlpack", actual=shown(x), expected="an array that has __dlpack__", where=user_location(),
+            remedy="pass it to ops.asarray.",
+        )  # fmt: skip
+    with placed(device, x):
+        pass  # which checks it
+    copy = None if copy is None else flag(copy, "from_dlpack: copy")
     if is_traced(x):
         with placed(device, x):
             return lift(x if isinstance(x, Array) else np.from_dlpack(x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from poot.errors import ArgumentError, ArgumentTypeError
+from poot.errors import ArgumentError, ArgumentTypeError, PootError
 from poot.trace.array import Array, is_array
 from poot.trace.source import user_location
 
@@ -122,7 +123,33 @@ def numpy_function(function: Callable[..., Any], args: Sequence[Any], options: d
         found = None if namespace is None else _find(namespace, function.__name__)
     if found is None:
         raise _unknown(what)
-    return found(*args, **options)
+    try:
+        return found(*args, **options)
+    except TypeError as error:
+        misfit = None if isinstance(error, PootError) else _misfit(found, args, options)
+        if misfit is None:
+            raise
+    raise ArgumentTypeError(
+        what=what,
+        actual=misfit,
+        expected=f"what ops.{found.__name__} takes",
+        where=user_location(),
+        remedy=f"poot takes {found.__name__}{inspect.signature(found)}; cast with poot's dtypes before, or call NumPy "
+        "on np.asarray(x), outside traced functions.",
+    ) from None
+
+
+def _misfit(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> str | None:
+    """What a function does not take among arguments that are meant for NumPy's, or None where they fit."""
+    parameters = inspect.signature(function).parameters.values()
+    unknown = options.keys() - {p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY}
+    if unknown:
+        return ", ".join(f"{name}={options[name]!r:.40}" for name in options if name in unknown)
+    try:
+        inspect.signature(function).bind(*args, **options)
+    except TypeError as error:
+        return str(error)
+    return None
 
 
 def _ops() -> ModuleType:

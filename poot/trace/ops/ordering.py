@@ -12,7 +12,7 @@ from poot.errors import ArgumentError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import Operand, bind, bind1, joined, lift
 from poot.trace.ops import elementwise, indexing, logic, manipulation, reductions
-from poot.trace.ops.axes import one_axis, static_int
+from poot.trace.ops.axes import choice, flag, one_axis, static_int
 from poot.trace.ops.creation import full, iota
 from poot.trace.ops.promotion import cast, common_dtype, dtype_argument, dtype_of, shape_of, strong
 from poot.trace.source import user_location
@@ -35,7 +35,7 @@ def sort(x: ArrayLike, /, axis: int | None = -1, *, descending: bool = False, st
     The order is stable whatever `stable` says.
     """
     operand, place = _along(x, axis, "sort")
-    return bind1("sort", (operand,), axis=place, descending=bool(descending))
+    return bind1("sort", (operand,), axis=place, descending=flag(descending, "descending"))
 
 
 def argsort(x: ArrayLike, /, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Array:
@@ -43,7 +43,7 @@ def argsort(x: ArrayLike, /, axis: int | None = -1, *, descending: bool = False,
     operand, place = _along(x, axis, "argsort")
     with joined(operand):
         positions = iota(operand.shape, place)
-        return bind("sort", (operand, positions), axis=place, descending=bool(descending))[1]
+        return bind("sort", (operand, positions), axis=place, descending=flag(descending, "descending"))[1]
 
 
 def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Array, Array]:
@@ -68,8 +68,7 @@ def searchsorted(
     """
     if sorter is not None:
         x1 = indexing.take(x1, sorter)
-    if side not in ("left", "right"):
-        raise ArgumentError(what="searchsorted: side", actual=side, expected='"left" or "right"', where=user_location())
+    choice(side, "searchsorted: side", "left", "right")
     if len(shape_of(x1)) != 1:
         raise ShapeError(what="searchsorted: x1", actual=shape_of(x1), expected="one axis", where=user_location())
     dtype = common_dtype(x1, x2, what="searchsorted")
@@ -109,7 +108,7 @@ def _position(primitive: str, x: ArrayLike, axis: int | None, keepdims: bool) ->
             what=primitive, actual=shape_of(x), expected="at least one element to choose", where=user_location()
         )
     result = bind1(primitive, (operand,), axis=place, dtype=i32)
-    if not keepdims:
+    if not flag(keepdims, "keepdims"):
         return result
     shape = (1,) * len(shape_of(x)) if axis is None else (*operand.shape[:place], 1, *operand.shape[place + 1 :])
     return manipulation.reshape(result, shape)
@@ -142,14 +141,14 @@ def cumulative_sum(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
     """The array API's cumsum: the axis may be left out of 1-d arrays only; `include_initial` puts a 0 first."""
-    return _standard("cumsum", x, axis, dtype, 0 if include_initial else None)
+    return _standard("cumsum", x, axis, dtype, 0 if flag(include_initial, "include_initial") else None)
 
 
 def cumulative_prod(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike = None, include_initial: bool = False
 ) -> Array:
     """The array API's cumprod: the axis may be left out of 1-d arrays only; `include_initial` puts a 1 first."""
-    return _standard("cumprod", x, axis, dtype, 1 if include_initial else None)
+    return _standard("cumprod", x, axis, dtype, 1 if flag(include_initial, "include_initial") else None)
 
 
 def _running(primitive: str, x: ArrayLike, axis: int | None, dtype: DTypeLike) -> Array:

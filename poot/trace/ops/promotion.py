@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, DType, DTypeLike, WeakKind, as_dtype, bool_, concrete, f32, is_masked, promote
+from poot.dtypes import ArraySpec, DType, DTypeLike, WeakKind, as_dtype, bool_, check_plain, concrete, f32, promote
 from poot.errors import ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError, UnsupportedDTypeError
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, bind1, taken_dtype
@@ -40,15 +40,8 @@ def kind_of(x: ArrayLike, what: str = "operand") -> DType | WeakKind:
         return x.dtype
     if isinstance(x, Array):
         return taken_dtype(x, x.dtype)
-    if is_masked(x):
-        raise ArgumentTypeError(
-            what=what,
-            actual="MaskedArray",
-            expected="an array without a mask",
-            where=user_location(),
-            remedy="pass x.filled(…), or its data and its mask as two arrays.",
-        )
     if isinstance(x, np.ndarray):
+        check_plain(x, what)
         return taken_dtype(x, dtype_argument(x.dtype, what))
     if isinstance(x, np.generic):
         return _WEAK_SCALARS.get(type(x)) or dtype_argument(x.dtype, what)

@@ -14,7 +14,7 @@ from poot.errors import ShapeError
 from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.dispatch import Operand, bind1, lift
 from poot.trace.ops import elementwise
-from poot.trace.ops.axes import sorted_axes
+from poot.trace.ops.axes import flag, number, sorted_axes
 from poot.trace.ops.maps import truth
 from poot.trace.ops.promotion import cast, common_float, dtype_argument, dtype_of
 from poot.trace.source import user_location
@@ -23,7 +23,7 @@ from poot.trace.source import user_location
 def _reduce(primitive: str, operand: Operand, axis: Axis, keepdims: bool) -> Array:
     axes = sorted_axes(axis, len(operand.shape), primitive.removeprefix("reduce_"))
     result = bind1(primitive, (operand,), axes=axes) if axes else lift(operand)
-    if not keepdims:
+    if not flag(keepdims, "keepdims"):
         return result
     shape = tuple(1 if place in axes else extent for place, extent in enumerate(operand.shape))
     return result if shape == result.shape else bind1("reshape", (result,), shape=shape)
@@ -96,7 +96,7 @@ def var(
     Taken in two passes, so that a large mean costs no accuracy; f16 and bf16 in f32.
     """
     wide, dtype = _wide(x, "var")
-    return _as(_variance(wide, axis, correction if ddof is None else ddof, keepdims), dtype)
+    return _as(_variance(wide, axis, number(correction if ddof is None else ddof, "var: correction"), keepdims), dtype)
 
 
 def std(
@@ -104,7 +104,7 @@ def std(
 ) -> Array:
     """The square root of `var`."""
     wide, dtype = _wide(x, "std")
-    squared = _variance(wide, axis, correction if ddof is None else ddof, keepdims)
+    squared = _variance(wide, axis, number(correction if ddof is None else ddof, "std: correction"), keepdims)
     return _as(elementwise.sqrt(squared), dtype)
 
 

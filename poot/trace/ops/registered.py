@@ -17,7 +17,7 @@ def primitive_function(name: str) -> Callable[..., Any] | None:
     Operands are arrays and numbers; those of a MAP are promoted to one dtype. Parameters are keywords. The result is an
     array, or a tuple where the primitive has several.
     """
-    entry = next((entry for entry in table() if entry.name == name), None)
+    entry = next((entry for entry in table() if str(name) == entry.name), None)
     return None if entry is None else _function(entry)
 
 

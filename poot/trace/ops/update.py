@@ -12,6 +12,7 @@ from poot.trace.array import Array, ArrayLike, IndexMode
 from poot.trace.dispatch import active, bind1, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import elementwise, indexing, logic, manipulation
+from poot.trace.ops.axes import choice
 from poot.trace.ops.creation import asarray, full
 from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, on_axes, parse
 from poot.trace.ops.promotion import cast
@@ -86,15 +87,13 @@ class AtIndex:
 
     def get(self, *, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
         """The part itself; `mode` may be "fill" here, and not "drop"."""
+        indexing.checked_mode(mode)
         return indexing.getitem(self.array, self.key, mode, fill_value)
 
 
 @of_its_own
 def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, mode: IndexMode) -> Array:
-    if mode not in ("fault", "clip", "wrap", "drop"):
-        raise ArgumentError(
-            what="mode", actual=mode, expected='"fault", "clip", "wrap" or "drop"', where=user_location()
-        )
+    choice(mode, "mode", "fault", "clip", "wrap", "drop")
     with joined(x, values):
         new = lift(cast(asarray(values) if isinstance(values, Sequence) else values, x.dtype))
         entries = parse(key, x.shape, keep_mask=not new.shape)

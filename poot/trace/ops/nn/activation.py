@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Literal
 
 from poot.errors import ArgumentError, ShapeError
-from poot.trace.array import Array, ArrayLike
+from poot.trace.array import Array, ArrayLike, is_array, python_number
 from poot.trace.dispatch import joined, lift
 from poot.trace.ops import elementwise, logic, manipulation
-from poot.trace.ops.axes import one_axis
+from poot.trace.ops.axes import number, one_axis, scalar
 from poot.trace.ops.maps import narrowed, widened
 from poot.trace.ops.promotion import cast, common_float, shape_of
 from poot.trace.source import user_location
@@ -40,11 +40,13 @@ def leaky_relu(x: ArrayLike, /, slope: ArrayLike = 0.01) -> Array:
 def elu(x: ArrayLike, /, alpha: float = 1.0) -> Array:
     """The exponential linear unit (Clevert et al., arXiv:1511.07289): x above zero, else alpha * (exp(x) - 1)."""
     wide, dtype = widened(x, "elu")
+    alpha = scalar(alpha, "elu: alpha")
     return narrowed(logic.where(wide > 0, wide, alpha * elementwise.expm1(wide)), dtype)
 
 
 def celu(x: ArrayLike, /, alpha: float = 1.0) -> Array:
     """The continuously differentiable ELU (Barron, arXiv:1704.07483): alpha * (exp(x / alpha) - 1) below zero."""
+    alpha = number(alpha, "celu: alpha")
     if alpha == 0:
         raise ArgumentError(what="celu: alpha", actual=alpha, expected="a number other than 0", where=user_location())
     wide, dtype = widened(x, "celu")
@@ -131,6 +133,12 @@ def hardtanh(x: ArrayLike, /) -> Array:
 
 def softcap(x: ArrayLike, /, cap: ArrayLike) -> Array:
     """Cap * tanh(x / cap): x where it is small, and never beyond ±cap (Gemma Team, arXiv:2408.00118)."""
+    known = python_number(cap)
+    if isinstance(known, (int, float)) and not known > 0:
+        raise ArgumentError(
+            what="softcap: cap", actual=known, expected="a number above 0", where=user_location(),
+            remedy="leave it out, or pass None, where there is to be no cap.",
+        )  # fmt: skip
     wide, dtype = widened(x, "softcap")
     with joined(wide, cap):
         limit = lift(cast(cap, wide.dtype))
@@ -157,7 +165,7 @@ def _gelu(x: Array, approximate: Approximation) -> Array:
 
 
 def _check_approximation(approximate: object, what: str) -> None:
-    if approximate not in (False, True, "none", "tanh"):
+    if is_array(approximate) or approximate not in (False, True, "none", "tanh"):
         raise ArgumentError(
             what=f"{what}: approximate", actual=approximate, expected='False or "tanh"', where=user_location()
         )

@@ -10,7 +10,7 @@ from poot.errors import ArgumentError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import joined, lift
 from poot.trace.ops import elementwise, logic, manipulation, reductions
-from poot.trace.ops.axes import static_int
+from poot.trace.ops.axes import flag, static_int
 from poot.trace.ops.creation import iota
 from poot.trace.ops.linalg import products
 from poot.trace.ops.nn.activation import softcap as soft_cap
@@ -73,7 +73,7 @@ def attention(
         lead = tuple(range(queries.ndim - 2))
         scores = products(queries, keys, ((-1,), (-1,)), (lead, lead), "attention", wide)
         scores = manipulation.reshape(scores, shape)
-        scores = scores * (1 / math.sqrt(queries.shape[-1]) if scale is None else lift(cast(scale, wide)))
+        scores = scores * (1 / math.sqrt(queries.shape[-1] or 1) if scale is None else lift(cast(scale, wide)))
         if softcap is not None:
             scores = soft_cap(scores, softcap)
         scores = _masked(scores, mask, reach, offset)
@@ -124,7 +124,7 @@ def _reach(window: int | Reach | None, causal: bool) -> Reach:
         before = after = static_int(window, "attention: window") - 1
     if (before is not None and before < 0) or (after is not None and after < 0):
         raise _no_window(window)
-    return before, 0 if causal else after
+    return before, 0 if flag(causal, "attention: causal") else after
 
 
 def _no_window(window: object) -> ArgumentError:

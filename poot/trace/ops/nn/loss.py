@@ -8,7 +8,7 @@ from poot.errors import ArgumentError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import joined, lift
 from poot.trace.ops import indexing, logic, manipulation, reductions
-from poot.trace.ops.axes import one_axis
+from poot.trace.ops.axes import choice, number, one_axis
 from poot.trace.ops.maps import narrowed, widened
 from poot.trace.ops.nn.softmax import log_softmax
 from poot.trace.ops.promotion import cast, dtype_of, shape_of
@@ -47,6 +47,7 @@ def cross_entropy(
     """
     wide, dtype = widened(logits, "cross_entropy")
     place = one_axis(axis, wide.ndim, "cross_entropy")
+    label_smoothing = number(label_smoothing, "cross_entropy: label_smoothing")
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(
             what="cross_entropy: label_smoothing", actual=label_smoothing, expected="0 to 1", where=user_location()
@@ -77,10 +78,7 @@ def nll_loss(
 
 
 def _checked(reduction: Reduction, what: str) -> Reduction:
-    if reduction not in ("mean", "sum", "none"):
-        raise ArgumentError(
-            what=f"{what}: reduction", actual=reduction, expected='"mean", "sum" or "none"', where=user_location()
-        )
+    choice(reduction, f"{what}: reduction", "mean", "sum", "none")
     return reduction
 
 

@@ -7,7 +7,7 @@ from poot.errors import ArgumentError, ShapeError
 from poot.trace.array import Array, ArrayLike
 from poot.trace.dispatch import joined, lift
 from poot.trace.ops import elementwise, manipulation, reductions
-from poot.trace.ops.axes import one_axis, static_int
+from poot.trace.ops.axes import one_axis, scalar, static_int
 from poot.trace.ops.maps import narrowed
 from poot.trace.ops.promotion import cast, common_float, shape_of
 from poot.trace.source import user_location
@@ -44,7 +44,7 @@ def rmsnorm(x: ArrayLike, w: ArrayLike | None = None, eps: float = 1e-6) -> Arra
     """
     wide, dtype = _prepared(x, w, None, "rmsnorm", -1)
     square = reductions.mean(wide * wide, -1, keepdims=True)
-    return _scaled(wide * elementwise.rsqrt(square + eps), w, None, dtype, -1)
+    return _scaled(wide * elementwise.rsqrt(square + scalar(eps, "eps")), w, None, dtype, -1)
 
 
 # --- over images ------------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def batchnorm(
     wide, dtype = _prepared(x, w, b, "batchnorm", place)
     with joined(x, mean, variance):
         centre, spread = (_along(lift(cast(v, wide.dtype)), wide.ndim, place) for v in (mean, variance))
-        return _scaled((wide - centre) * elementwise.rsqrt(spread + eps), w, b, dtype, place)
+        return _scaled((wide - centre) * elementwise.rsqrt(spread + scalar(eps, "eps")), w, b, dtype, place)
 
 
 def groupnorm(
@@ -138,7 +138,7 @@ def instancenorm(x: ArrayLike, w: ArrayLike | None = None, b: ArrayLike | None =
 def _standardised(x: Array, axis: int | tuple[int, ...], eps: float) -> Array:
     distance = x - reductions.mean(x, axis, keepdims=True)
     variance = reductions.mean(distance * distance, axis, keepdims=True)
-    return distance * elementwise.rsqrt(variance + eps)
+    return distance * elementwise.rsqrt(variance + scalar(eps, "eps"))
 
 
 def _prepared(x: ArrayLike, w: ArrayLike | None, b: ArrayLike | None, what: str, axis: int) -> tuple[Array, DType]:

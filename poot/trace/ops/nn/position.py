@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from poot.dtypes import f32, i32
 from poot.errors import ArgumentError, DTypeError, ShapeError
-from poot.trace.array import Array, ArrayLike
+from poot.trace.array import Array, ArrayLike, is_array
 from poot.trace.dispatch import joined, lift
 from poot.trace.ops import elementwise, logic, manipulation, reductions
-from poot.trace.ops.axes import static_int
+from poot.trace.ops.axes import flag, number, scalar, static_int
 from poot.trace.ops.creation import iota
 from poot.trace.ops.maps import narrowed, widened
 from poot.trace.ops.promotion import broadcast_shapes, cast, dtype_of, shape_of
@@ -86,6 +86,7 @@ def rope_frequencies(
     count = static_int(dims, "rope: dims")
     if count < 2 or count % 2:
         raise ArgumentError(what="rope: dims", actual=count, expected="a positive even number", where=user_location())
+    theta = number(theta, "rope: theta")
     if not theta > 0:
         raise ArgumentError(what="rope: theta", actual=theta, expected="a positive number", where=user_location())
     with joined(length):
@@ -209,7 +210,9 @@ def rope_table(positions: ArrayLike, frequencies: ArrayLike, *, scale: float = 1
         places = lift(cast(cast(positions, dtype_of(positions, "rope: positions")), f32))
         angles = manipulation.expand_dims(places, -1) * lift(cast(frequencies, f32))
         cos, sin = elementwise.cos(angles), elementwise.sin(angles)
-        return (cos, sin) if scale == 1 else (cos * scale, sin * scale)
+        factor = scalar(scale, "rope_table: scale")
+        plain = not is_array(factor) and factor == 1
+        return (cos, sin) if plain else (cos * factor, sin * factor)
 
 
 def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, *, interleaved: bool = False) -> Array:
@@ -225,7 +228,7 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, *, interleaved: bool = 
         raise ShapeError(
             what="rotate: sin", actual=shape_of(sin), expected=f"{shape_of(cos)}, as cos", where=user_location()
         )
-    pairs = shape_of(cos)[-1]
+    pairs, interleaved = shape_of(cos)[-1], flag(interleaved, "rotate: interleaved")
     if wide.ndim == 0 or 2 * pairs > wide.shape[-1]:
         expected = f"at most {wide.shape[-1] // 2 if wide.ndim else 0} pairs, for x {wide.shape}"
         raise ShapeError(what="rotate: cos", actual=shape_of(cos), expected=expected, where=user_location())

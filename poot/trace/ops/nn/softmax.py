@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.ops import elementwise, logic, manipulation, reductions
-from poot.trace.ops.axes import many_axes, one_axis
+from poot.trace.ops.axes import flag, many_axes, one_axis
 from poot.trace.ops.maps import narrowed, widened
 
 
@@ -37,6 +37,6 @@ def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> 
     top = reductions.max(wide, axis, keepdims=True)
     top = logic.where(logic.isfinite(top), top, 0)
     total = elementwise.log(reductions.sum(elementwise.exp(wide - top), axis, keepdims=True)) + top
-    if not keepdims:
+    if not flag(keepdims, "keepdims"):
         total = manipulation.squeeze(total, many_axes(axis, total.ndim, "logsumexp"))
     return narrowed(total, dtype)

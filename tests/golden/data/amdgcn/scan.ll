@@ -26,7 +26,7 @@ plain8:
   %v17 = call range(i32 0, 96) i32 @llvm.amdgcn.workitem.id.x()
   %v18 = mul nuw nsw i32 %v1, 96
   %v19 = add nuw nsw i32 %v18, %v17
-  ; line 1: y[i] = group_scan(x[i])
+  ; <golden scan>:1: y[i] = group_scan(x[i])
   %v20 = getelementptr inbounds i32, ptr addrspace(1) %arg.x, i32 %v17
   %v21 = load i32, ptr addrspace(1) %v20, align 4
   %v22 = and i32 %v17, 63
@@ -87,7 +87,7 @@ shared65:
   %v71 = select i1 %v69, i32 %v70, i32 %v58
   %v72 = getelementptr inbounds i32, ptr addrspace(1) %arg.y, i32 %v17
   store i32 %v71, ptr addrspace(1) %v72, align 4
-  ; line 2: some = group_any(x[i] < 0)
+  ; <golden scan>:2: some = group_any(x[i] < 0)
   %v73 = load i32, ptr addrspace(1) %v20, align 4
   %v74 = icmp slt i32 %v73, 0
   %v75 = call i64 @llvm.amdgcn.ballot.i64(i1 %v74)
@@ -112,7 +112,7 @@ shared80:
   %v85 = icmp ne i32 %v84, 0
   br i1 %v85, label %then86, label %joined88
 then86:
-  ; line 3: y[0] = -1
+  ; <golden scan>:3: y[0] = -1
   store i32 -1, ptr addrspace(1) %arg.y, align 4
   br label %joined88
 joined88:

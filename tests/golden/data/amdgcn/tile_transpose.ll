@@ -30,8 +30,8 @@ plain8:
   %v21 = udiv i32 %v17, 16
   %v22 = mul nuw nsw i32 %v15, 16
   %v23 = add nuw nsw i32 %v22, %v21
-  ; line 1: tile = shared(f32, (16, 17))
-  ; line 2: tile[ly, lx] = x[gy * 16 + ly, gx * 16 + lx]
+  ; <golden tile_transpose>:1: tile = shared(f32, (16, 17))
+  ; <golden tile_transpose>:2: tile[ly, lx] = x[gy * 16 + ly, gx * 16 + lx]
   %v24 = mul i32 %v15, 16
   %v25 = add i32 %v24, %v21
   %v26 = mul i32 %v1, 16
@@ -44,11 +44,11 @@ plain8:
   %v33 = add nsw i32 %v32, %v18
   %v34 = getelementptr inbounds float, ptr addrspace(3) @poot_tile_transpose_tile, i32 %v33
   store float %v31, ptr addrspace(3) %v34, align 4
-  ; line 3: barrier()
+  ; <golden tile_transpose>:3: barrier()
   fence syncscope("workgroup") release
   call void @llvm.amdgcn.s.barrier()
   fence syncscope("workgroup") acquire
-  ; line 4: y[gx * 16 + ly, gy * 16 + lx] = tile[lx, ly]
+  ; <golden tile_transpose>:4: y[gx * 16 + ly, gy * 16 + lx] = tile[lx, ly]
   %v35 = mul i32 %v1, 16
   %v36 = add i32 %v35, %v21
   %v37 = mul i32 %v15, 16

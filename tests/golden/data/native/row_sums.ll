@@ -1,111 +1,111 @@
 ; kernel row_sums: 16 lanes, i32 indices
 define void @kernel.row_sums(ptr noalias %args, i64 %begin, i64 %end) #0 {
 entry:
-  %c46 = alloca <16 x i32>
-  %v1 = load ptr, ptr %args, align 8, !invariant.load !1
-  %v2 = getelementptr i8, ptr %args, i64 8
-  %v3 = load ptr, ptr %v2, align 8, !invariant.load !1
-  %v4 = getelementptr i8, ptr %args, i64 16
-  %v5 = load i32, ptr %v4, align 8, !invariant.load !1
-  %v6 = getelementptr i8, ptr %args, i64 24
-  %v7 = load i32, ptr %v6, align 8, !invariant.load !1
-  %v8 = getelementptr i8, ptr %args, i64 32
-  %v9 = load i32, ptr %v8, align 8, !invariant.load !1
-  %v10 = getelementptr i8, ptr %args, i64 40
-  %v11 = load i32, ptr %v10, align 8, !invariant.load !1
-  %v12 = getelementptr i8, ptr %args, i64 48
-  %v13 = load ptr, ptr %v12, align 8, !invariant.load !1
-  %v14 = sext i32 %v5 to i64
-  %v15 = sext i32 %v7 to i64
-  %v16 = sext i32 %v9 to i64
-  %v20 = icmp slt i64 %begin, %end
-  br i1 %v20, label %start, label %done17
+  %c39 = alloca <16 x i32>
+  %arg.x = load ptr, ptr %args, align 8, !invariant.load !1
+  %v1 = getelementptr i8, ptr %args, i64 8
+  %arg.y = load ptr, ptr %v1, align 8, !invariant.load !1
+  %v2 = getelementptr i8, ptr %args, i64 16
+  %arg.num_groups.x = load i32, ptr %v2, align 8, !invariant.load !1
+  %v3 = getelementptr i8, ptr %args, i64 24
+  %arg.num_groups.y = load i32, ptr %v3, align 8, !invariant.load !1
+  %v4 = getelementptr i8, ptr %args, i64 32
+  %arg.num_groups.z = load i32, ptr %v4, align 8, !invariant.load !1
+  %v5 = getelementptr i8, ptr %args, i64 40
+  %arg.launch = load i32, ptr %v5, align 8, !invariant.load !1
+  %v6 = getelementptr i8, ptr %args, i64 48
+  %arg.fault = load ptr, ptr %v6, align 8, !invariant.load !1
+  %v7 = sext i32 %arg.num_groups.x to i64
+  %v8 = sext i32 %arg.num_groups.y to i64
+  %v9 = sext i32 %arg.num_groups.z to i64
+  %v13 = icmp slt i64 %begin, %end
+  br i1 %v13, label %start, label %done10
 start:
-  %v21 = urem i64 %begin, %v14
-  %v22 = udiv i64 %begin, %v14
-  %v23 = urem i64 %v22, %v15
-  %v24 = udiv i64 %v22, %v15
-  br label %row18
-row18:
-  %g = phi i64 [ %begin, %start ], [ %g.next, %next19 ]
-  %gx = phi i64 [ %v21, %start ], [ 0, %next19 ]
-  %gy = phi i64 [ %v23, %start ], [ %gy.next, %next19 ]
-  %gz = phi i64 [ %v24, %start ], [ %gz.next, %next19 ]
-  %v25 = sub i64 %v14, %gx
-  %v26 = sub i64 %end, %g
-  %v27 = call i64 @llvm.smin.i64(i64 %v25, i64 %v26)
-  %v28 = add i64 %gx, %v27
-  %v34 = icmp slt i64 %gx, %v28
-  br i1 %v34, label %loop29, label %after31
-loop29:
-  %g32 = phi i64 [ %gx, %row18 ], [ %g33, %next30 ]
-  %v35 = trunc nsw i64 %g32 to i32
-  %v36 = trunc nsw i64 %gy to i32
-  %v37 = trunc nsw i64 %gz to i32
-  %v39 = mul i64 %g32, 16
-  %v40 = trunc nsw i64 %v39 to i32
-  %v41 = mul i64 %gy, 1
-  %v42 = trunc nsw i64 %v41 to i32
-  %v43 = mul i64 %gz, 1
-  %v44 = trunc nsw i64 %v43 to i32
-  store <16 x i32> splat (i32 0), ptr %c46
-  %v52 = call i32 @llvm.ssub.sat.i32(i32 64, i32 16)
-  %v53 = icmp slt i32 0, 64
-  br i1 %v53, label %body49, label %exit47
-body49:
-  %i50 = phi i32 [ 0, %loop29 ], [ %n51, %latch48 ]
-  %v54 = load <16 x i32>, ptr %c46
-  %v55 = add nsw i32 %i50, 0
-  %v56 = mul nsw i64 %g32, 64
-  %v57 = sext i32 %v55 to i64
-  %v58 = getelementptr i32, ptr %v1, i64 %v56
-  %v59 = getelementptr i32, ptr %v58, i64 %v57
-  %v60 = load <16 x i32>, ptr %v59, align 4, !alias.scope !5, !noalias !6
-  %v61 = add <16 x i32> %v54, %v60
-  store <16 x i32> %v61, ptr %c46
-  br label %latch48
-latch48:
-  %v62 = icmp slt i32 %i50, %v52
-  %n51 = add nsw i32 %i50, 16
-  br i1 %v62, label %body49, label %exit47
-exit47:
-  %v63 = load <16 x i32>, ptr %c46
-  %v64 = shufflevector <16 x i32> %v63, <16 x i32> poison, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v65 = shufflevector <16 x i32> %v63, <16 x i32> poison, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %v66 = add <8 x i32> %v64, %v65
-  %v67 = shufflevector <8 x i32> %v66, <8 x i32> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v68 = shufflevector <8 x i32> %v66, <8 x i32> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v69 = add <4 x i32> %v67, %v68
-  %v70 = shufflevector <4 x i32> %v69, <4 x i32> poison, <2 x i32> <i32 0, i32 1>
-  %v71 = shufflevector <4 x i32> %v69, <4 x i32> poison, <2 x i32> <i32 2, i32 3>
-  %v72 = add <2 x i32> %v70, %v71
-  %v73 = shufflevector <2 x i32> %v72, <2 x i32> poison, <1 x i32> <i32 0>
-  %v74 = shufflevector <2 x i32> %v72, <2 x i32> poison, <1 x i32> <i32 1>
-  %v75 = add <1 x i32> %v73, %v74
-  %v76 = extractelement <1 x i32> %v75, i32 0
-  %v77 = getelementptr i32, ptr %v3, i64 %g32
-  store i32 %v76, ptr %v77, align 4, !alias.scope !7, !noalias !8
-  br label %end45
-end45:
-  br label %skip38
-skip38:
-  br label %next30
-next30:
-  %g33 = add nsw i64 %g32, 1
-  %v78 = icmp slt i64 %g33, %v28
-  br i1 %v78, label %loop29, label %after31, !llvm.loop !10
-after31:
-  br label %next19
-next19:
-  %g.next = add i64 %g, %v27
-  %v79 = add i64 %gy, 1
-  %v80 = icmp eq i64 %v79, %v15
-  %gy.next = select i1 %v80, i64 0, i64 %v79
-  %v81 = zext i1 %v80 to i64
-  %gz.next = add i64 %gz, %v81
-  %v82 = icmp slt i64 %g.next, %end
-  br i1 %v82, label %row18, label %done17, !llvm.loop !11
-done17:
+  %v14 = urem i64 %begin, %v7
+  %v15 = udiv i64 %begin, %v7
+  %v16 = urem i64 %v15, %v8
+  %v17 = udiv i64 %v15, %v8
+  br label %row11
+row11:
+  %g = phi i64 [ %begin, %start ], [ %g.next, %next12 ]
+  %gx = phi i64 [ %v14, %start ], [ 0, %next12 ]
+  %gy = phi i64 [ %v16, %start ], [ %gy.next, %next12 ]
+  %gz = phi i64 [ %v17, %start ], [ %gz.next, %next12 ]
+  %v18 = sub i64 %v7, %gx
+  %v19 = sub i64 %end, %g
+  %v20 = call i64 @llvm.smin.i64(i64 %v18, i64 %v19)
+  %v21 = add i64 %gx, %v20
+  %v27 = icmp slt i64 %gx, %v21
+  br i1 %v27, label %loop22, label %after24
+loop22:
+  %g25 = phi i64 [ %gx, %row11 ], [ %g26, %next23 ]
+  %v28 = trunc nsw i64 %g25 to i32
+  %v29 = trunc nsw i64 %gy to i32
+  %v30 = trunc nsw i64 %gz to i32
+  %v32 = mul i64 %g25, 16
+  %v33 = trunc nsw i64 %v32 to i32
+  %v34 = mul i64 %gy, 1
+  %v35 = trunc nsw i64 %v34 to i32
+  %v36 = mul i64 %gz, 1
+  %v37 = trunc nsw i64 %v36 to i32
+  store <16 x i32> splat (i32 0), ptr %c39
+  %v45 = call i32 @llvm.ssub.sat.i32(i32 64, i32 16)
+  %v46 = icmp slt i32 0, 64
+  br i1 %v46, label %body42, label %exit40
+body42:
+  %i43 = phi i32 [ 0, %loop22 ], [ %n44, %latch41 ]
+  %v47 = load <16 x i32>, ptr %c39
+  %v48 = add nsw i32 %i43, 0
+  %v49 = mul nsw i64 %g25, 64
+  %v50 = sext i32 %v48 to i64
+  %v51 = getelementptr i32, ptr %arg.x, i64 %v49
+  %v52 = getelementptr i32, ptr %v51, i64 %v50
+  %v53 = load <16 x i32>, ptr %v52, align 4, !alias.scope !5, !noalias !6
+  %v54 = add <16 x i32> %v47, %v53
+  store <16 x i32> %v54, ptr %c39
+  br label %latch41
+latch41:
+  %v55 = icmp slt i32 %i43, %v45
+  %n44 = add nsw i32 %i43, 16
+  br i1 %v55, label %body42, label %exit40
+exit40:
+  %v56 = load <16 x i32>, ptr %c39
+  %v57 = shufflevector <16 x i32> %v56, <16 x i32> poison, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v58 = shufflevector <16 x i32> %v56, <16 x i32> poison, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v59 = add <8 x i32> %v57, %v58
+  %v60 = shufflevector <8 x i32> %v59, <8 x i32> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v61 = shufflevector <8 x i32> %v59, <8 x i32> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v62 = add <4 x i32> %v60, %v61
+  %v63 = shufflevector <4 x i32> %v62, <4 x i32> poison, <2 x i32> <i32 0, i32 1>
+  %v64 = shufflevector <4 x i32> %v62, <4 x i32> poison, <2 x i32> <i32 2, i32 3>
+  %v65 = add <2 x i32> %v63, %v64
+  %v66 = shufflevector <2 x i32> %v65, <2 x i32> poison, <1 x i32> <i32 0>
+  %v67 = shufflevector <2 x i32> %v65, <2 x i32> poison, <1 x i32> <i32 1>
+  %v68 = add <1 x i32> %v66, %v67
+  %v69 = extractelement <1 x i32> %v68, i32 0
+  %v70 = getelementptr i32, ptr %arg.y, i64 %g25
+  store i32 %v69, ptr %v70, align 4, !alias.scope !7, !noalias !8
+  br label %end38
+end38:
+  br label %skip31
+skip31:
+  br label %next23
+next23:
+  %g26 = add nsw i64 %g25, 1
+  %v71 = icmp slt i64 %g26, %v21
+  br i1 %v71, label %loop22, label %after24, !llvm.loop !10
+after24:
+  br label %next12
+next12:
+  %g.next = add i64 %g, %v20
+  %v72 = add i64 %gy, 1
+  %v73 = icmp eq i64 %v72, %v8
+  %gy.next = select i1 %v73, i64 0, i64 %v72
+  %v74 = zext i1 %v73 to i64
+  %gz.next = add i64 %gz, %v74
+  %v75 = icmp slt i64 %g.next, %end
+  br i1 %v75, label %row11, label %done10, !llvm.loop !11
+done10:
   ret void
 }
 attributes #0 = { nounwind "prefer-vector-width"="512" }

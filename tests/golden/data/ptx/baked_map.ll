@@ -11,7 +11,7 @@ entry:
   %v6 = add nuw nsw i32 %v5, %v4
   %v7 = ashr i32 %v6, 6
   %v8 = and i32 %v6, 63
-  ; line 1: y[row, column] = max(x[column, row], 0)
+  ; <golden baked_map>:1: y[row, column] = max(x[column, row], 0)
   %v9 = mul nsw i32 %v8, 64
   %v10 = add nsw i32 %v9, %v7
   %v11 = getelementptr inbounds float, ptr addrspace(1) %arg.x, i32 %v10

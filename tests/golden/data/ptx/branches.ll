@@ -16,24 +16,24 @@ active8:
   %v9 = getelementptr inbounds float, ptr addrspace(1) %arg.x, i32 %v6
   %v10 = load float, ptr addrspace(1) %v9, align 4
   store float %v10, ptr %c11
-  ; line 1: if v < 0:
+  ; <golden branches>:1: if v < 0:
   %v12 = load float, ptr %c11
   %v13 = fcmp olt float %v12, 0x0000000000000000
   br i1 %v13, label %then14, label %else15
 then14:
-  ; line 2: v = -v
+  ; <golden branches>:2: v = -v
   %v17 = load float, ptr %c11
   %v18 = fneg float %v17
   store float %v18, ptr %c11
   br label %joined16
 else15:
-  ; line 3: v = v + 1
+  ; <golden branches>:3: v = v + 1
   %v19 = load float, ptr %c11
   %v20 = fadd float %v19, 0x3FF0000000000000
   store float %v20, ptr %c11
   br label %joined16
 joined16:
-  ; line 4: y[i] = v
+  ; <golden branches>:4: y[i] = v
   %v21 = load float, ptr %c11
   %v22 = getelementptr inbounds float, ptr addrspace(1) %arg.y, i32 %v6
   store float %v21, ptr addrspace(1) %v22, align 4

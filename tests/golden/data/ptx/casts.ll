@@ -11,12 +11,12 @@ entry:
   %v6 = add nuw nsw i32 %v5, %v4
   %v7 = getelementptr inbounds double, ptr addrspace(1) %arg.x, i32 %v6
   %v8 = load double, ptr addrspace(1) %v7, align 8
-  ; line 1: to_bool[i] = bool(a)
+  ; <golden casts>:1: to_bool[i] = bool(a)
   %v9 = fcmp une double %v8, 0.0
   %v10 = getelementptr inbounds i8, ptr addrspace(1) %arg.to_bool, i32 %v6
   %v11 = zext i1 %v9 to i8
   store i8 %v11, ptr addrspace(1) %v10, align 1
-  ; line 2: to_i8[i] = i8(a)
+  ; <golden casts>:2: to_i8[i] = i8(a)
   %v12 = fcmp ord double %v8, %v8
   %v13 = fcmp olt double %v8, 0x405FC00000000000
   %v14 = select i1 %v13, double %v8, double 0x405FC00000000000
@@ -27,7 +27,7 @@ entry:
   %v19 = trunc i32 %v18 to i8
   %v20 = getelementptr inbounds i8, ptr addrspace(1) %arg.to_i8, i32 %v6
   store i8 %v19, ptr addrspace(1) %v20, align 1
-  ; line 3: to_i64[i] = i64(a)
+  ; <golden casts>:3: to_i64[i] = i64(a)
   %v21 = fcmp ord double %v8, %v8
   %v22 = fptosi double %v8 to i64
   %v23 = freeze i64 %v22
@@ -38,7 +38,7 @@ entry:
   %v28 = select i1 %v21, i64 %v27, i64 0
   %v29 = getelementptr inbounds i64, ptr addrspace(1) %arg.to_i64, i32 %v6
   store i64 %v28, ptr addrspace(1) %v29, align 8
-  ; line 4: to_u32[i] = u32(a)
+  ; <golden casts>:4: to_u32[i] = u32(a)
   %v30 = fcmp ord double %v8, %v8
   %v31 = fcmp olt double %v8, 0x41EFFFFFFFE00000
   %v32 = select i1 %v31, double %v8, double 0x41EFFFFFFFE00000
@@ -48,7 +48,7 @@ entry:
   %v36 = fptoui double %v35 to i32
   %v37 = getelementptr inbounds i32, ptr addrspace(1) %arg.to_u32, i32 %v6
   store i32 %v36, ptr addrspace(1) %v37, align 4
-  ; line 5: to_f16[i] = f16(a)
+  ; <golden casts>:5: to_f16[i] = f16(a)
   %v38 = fptrunc double %v8 to float
   %v39 = fpext float %v38 to double
   %v40 = bitcast float %v38 to i32
@@ -67,7 +67,7 @@ entry:
   %v53 = bitcast half %v52 to i16
   %v54 = getelementptr inbounds i16, ptr addrspace(1) %arg.to_f16, i32 %v6
   store i16 %v53, ptr addrspace(1) %v54, align 2
-  ; line 6: to_bf16[i] = bf16(a)
+  ; <golden casts>:6: to_bf16[i] = bf16(a)
   %v55 = fptrunc double %v8 to float
   %v56 = fpext float %v55 to double
   %v57 = bitcast float %v55 to i32
@@ -86,7 +86,7 @@ entry:
   %v70 = bitcast bfloat %v69 to i16
   %v71 = getelementptr inbounds i16, ptr addrspace(1) %arg.to_bf16, i32 %v6
   store i16 %v70, ptr addrspace(1) %v71, align 2
-  ; line 7: to_f32[i] = f32(a)
+  ; <golden casts>:7: to_f32[i] = f32(a)
   %v72 = fptrunc double %v8 to float
   %v73 = getelementptr inbounds float, ptr addrspace(1) %arg.to_f32, i32 %v6
   store float %v72, ptr addrspace(1) %v73, align 4

@@ -12,7 +12,7 @@ entry:
   %v7 = icmp slt i32 %v6, %arg.threads.x
   br i1 %v7, label %active8, label %end
 active8:
-  ; line 1: y[i] = x[at[i, 0], at[i, 1]]
+  ; <golden checked_gather>:1: y[i] = x[at[i, 0], at[i, 1]]
   %v9 = icmp ult i32 %v6, %arg.at.extent.0
   br i1 %v9, label %inside10, label %outside11
 inside10:
@@ -90,7 +90,7 @@ outside64:
   call void @poot.fault(ptr addrspace(1) %arg.fault, i32 %arg.launch, i32 2, i32 0, i64 %v67, i64 %v68)
   br label %stored65
 stored65:
-  ; line 2: assert at[i, 0] < 1000, 'small'
+  ; <golden checked_gather>:2: assert at[i, 0] < 1000, 'small'
   %v69 = icmp slt i32 %v23, 1000
   %v72 = xor i1 %v69, true
   br i1 %v72, label %failed70, label %held71, !prof !0

@@ -12,7 +12,7 @@ entry:
   %v7 = icmp slt i32 %v6, %arg.threads.x
   br i1 %v7, label %active8, label %end
 active8:
-  ; line 1: if i % n == 0: return
+  ; <golden early_return>:1: if i % n == 0: return
   %v9 = icmp eq i32 %arg.n, 0
   %v10 = icmp eq i32 %arg.n, -1
   %v11 = select i1 %v9, i32 1, i32 %arg.n
@@ -38,7 +38,7 @@ active8:
 then30:
   br label %end
 joined32:
-  ; line 2: y[i] = i
+  ; <golden early_return>:2: y[i] = i
   %v33 = getelementptr inbounds i32, ptr addrspace(1) %arg.y, i32 %v6
   store i32 %v6, ptr addrspace(1) %v33, align 4
   br label %end

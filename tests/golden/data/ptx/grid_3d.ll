@@ -35,7 +35,7 @@ plain6:
   %v28 = add nuw nsw i32 %v27, %v26
   br i1 %v25, label %active29, label %end
 active29:
-  ; line 1: y[z, y, x] = x + y
+  ; <golden grid_3d>:1: y[z, y, x] = x + y
   %v30 = add i32 %v23, %v18
   %v31 = sitofp i32 %v30 to float
   %v32 = sext i32 %v28 to i64

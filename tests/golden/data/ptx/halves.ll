@@ -12,7 +12,7 @@ entry:
   %v7 = icmp slt i32 %v6, 1000
   br i1 %v7, label %active8, label %end
 active8:
-  ; line 1: v = x[i] * x[i]
+  ; <golden halves>:1: v = x[i] * x[i]
   %v9 = getelementptr inbounds i16, ptr addrspace(1) %arg.x, i32 %v6
   %v10 = load i16, ptr addrspace(1) %v9, align 2
   %v11 = zext i16 %v10 to i32
@@ -25,7 +25,7 @@ active8:
   %v18 = fmul float %v13, %v17
   %v19 = fptrunc float %v18 to bfloat
   %v20 = bitcast bfloat %v19 to i16
-  ; line 2: y[i] = f16(v)
+  ; <golden halves>:2: y[i] = f16(v)
   %v21 = zext i16 %v20 to i32
   %v22 = shl i32 %v21, 16
   %v23 = bitcast i32 %v22 to float
@@ -33,7 +33,7 @@ active8:
   %v25 = bitcast half %v24 to i16
   %v26 = getelementptr inbounds i16, ptr addrspace(1) %arg.y, i32 %v6
   store i16 %v25, ptr addrspace(1) %v26, align 2
-  ; line 3: z[i] = v + 1
+  ; <golden halves>:3: z[i] = v + 1
   %v27 = zext i16 %v20 to i32
   %v28 = shl i32 %v27, 16
   %v29 = bitcast i32 %v28 to float

@@ -12,13 +12,13 @@ entry:
   %v7 = icmp slt i32 %v6, %arg.threads.x
   br i1 %v7, label %active8, label %end
 active8:
-  ; line 1: atomic_add(bins, x[i], 1)
+  ; <golden histogram>:1: atomic_add(bins, x[i], 1)
   %v9 = getelementptr inbounds i8, ptr addrspace(1) %arg.x, i32 %v6
   %v10 = load i8, ptr addrspace(1) %v9, align 1
   %v11 = zext i8 %v10 to i32
   %v12 = getelementptr inbounds i32, ptr addrspace(1) %arg.bins, i32 %v11
   %v13 = atomicrmw add ptr addrspace(1) %v12, i32 1 syncscope("device") monotonic
-  ; line 2: old = atomic_exchange(last, 0, 1.5)
+  ; <golden histogram>:2: old = atomic_exchange(last, 0, 1.5)
   %v14 = atomicrmw xchg ptr addrspace(1) %arg.last, float 0x3FF8000000000000 syncscope("device") monotonic
   br label %end
 end:

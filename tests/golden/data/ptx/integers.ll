@@ -14,7 +14,7 @@ entry:
 active8:
   %v9 = getelementptr inbounds i32, ptr addrspace(1) %arg.x, i32 %v6
   %v10 = load i32, ptr addrspace(1) %v9, align 4
-  ; line 1: y[i] = (a // b) ^ (a % 7) + (a << b)
+  ; <golden integers>:1: y[i] = (a // b) ^ (a % 7) + (a << b)
   %v11 = icmp eq i32 %arg.b, 0
   %v12 = icmp eq i32 %arg.b, -1
   %v13 = select i1 %v11, i32 1, i32 %arg.b

@@ -26,17 +26,17 @@ plain8:
   %v17 = call range(i32 0, 256) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %v18 = mul nuw nsw i32 %v3, 256
   %v19 = add nuw nsw i32 %v18, %v17
-  ; line 1: a[i * 64] = i
+  ; <golden large_shared>:1: a[i * 64] = i
   %v20 = mul nsw i32 %v17, 64
   %v21 = sitofp i32 %v17 to float
   %v22 = getelementptr inbounds float, ptr addrspace(3) %v1, i32 %v20
   store float %v21, ptr addrspace(3) %v22, align 4
-  ; line 2: atomic_add(b, 1, 1)
+  ; <golden large_shared>:2: atomic_add(b, 1, 1)
   %v23 = getelementptr inbounds i32, ptr addrspace(3) %v2, i64 1
   %v24 = atomicrmw add ptr addrspace(3) %v23, i32 1 syncscope("block") monotonic
-  ; line 3: barrier()
+  ; <golden large_shared>:3: barrier()
   call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
-  ; line 4: y[i] = a[64]
+  ; <golden large_shared>:4: y[i] = a[64]
   %v25 = getelementptr inbounds float, ptr addrspace(3) %v1, i64 64
   %v26 = load float, ptr addrspace(3) %v25, align 4
   %v27 = getelementptr inbounds float, ptr addrspace(1) %arg.y, i32 %v17

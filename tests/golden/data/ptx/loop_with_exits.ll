@@ -13,28 +13,28 @@ entry:
   %v7 = icmp slt i32 %v6, %arg.threads.x
   br i1 %v7, label %active8, label %end
 active8:
-  ; line 1: total = 0
+  ; <golden loop_with_exits>:1: total = 0
   store i32 0, ptr %c9
-  ; line 2: for j in range(0, n, 3):
+  ; <golden loop_with_exits>:2: for j in range(0, n, 3):
   %v14 = icmp slt i32 0, %arg.n
   br i1 %v14, label %turn12, label %done11
 turn12:
   %count13 = phi i32 [ 0, %active8 ], [ %after15, %next10 ]
   %v16 = getelementptr inbounds i32, ptr addrspace(1) %arg.x, i32 %count13
   %v17 = load i32, ptr addrspace(1) %v16, align 4
-  ; line 3: if v < 0: continue
+  ; <golden loop_with_exits>:3: if v < 0: continue
   %v18 = icmp slt i32 %v17, 0
   br i1 %v18, label %then19, label %joined21
 then19:
   br label %next10
 joined21:
-  ; line 4: if v > i: break
+  ; <golden loop_with_exits>:4: if v > i: break
   %v22 = icmp sgt i32 %v17, %v6
   br i1 %v22, label %then23, label %joined25
 then23:
   br label %done11
 joined25:
-  ; line 5: total += v
+  ; <golden loop_with_exits>:5: total += v
   %v26 = load i32, ptr %c9
   %v27 = add i32 %v26, %v17
   store i32 %v27, ptr %c9
@@ -45,7 +45,7 @@ next10:
   %after15 = add i32 %count13, 3
   br i1 %v29, label %turn12, label %done11
 done11:
-  ; line 6: y[i] = total
+  ; <golden loop_with_exits>:6: y[i] = total
   %v30 = load i32, ptr %c9
   %v31 = getelementptr inbounds i32, ptr addrspace(1) %arg.y, i32 %v6
   store i32 %v30, ptr addrspace(1) %v31, align 4

@@ -14,13 +14,13 @@ entry:
   %v7 = icmp slt i32 %v6, %arg.threads.x
   br i1 %v7, label %active8, label %end
 active8:
-  ; line 1: c = i / 1024 - 1.5
+  ; <golden mandelbrot>:1: c = i / 1024 - 1.5
   %v9 = sitofp i32 %v6 to float
   %v10 = fmul float %v9, 0x3F50000000000000
   %v11 = fsub float %v10, 0x3FF8000000000000
   store float 0x0000000000000000, ptr %c12
   store i32 0, ptr %c13
-  ; line 2: while z * z < 4 and count < 100:
+  ; <golden mandelbrot>:2: while z * z < 4 and count < 100:
   br label %while14
 while14:
   %v17 = load float, ptr %c12
@@ -32,19 +32,19 @@ while14:
   %v23 = and i1 %v20, %v22
   br i1 %v23, label %turn16, label %done15
 turn16:
-  ; line 3: z = z * z + c
+  ; <golden mandelbrot>:3: z = z * z + c
   %v24 = load float, ptr %c12
   %v25 = load float, ptr %c12
   %v26 = fmul float %v24, %v25
   %v27 = fadd float %v26, %v11
   store float %v27, ptr %c12
-  ; line 4: count += 1
+  ; <golden mandelbrot>:4: count += 1
   %v28 = load i32, ptr %c13
   %v29 = add i32 %v28, 1
   store i32 %v29, ptr %c13
   br label %while14
 done15:
-  ; line 5: y[i] = count
+  ; <golden mandelbrot>:5: y[i] = count
   %v30 = load i32, ptr %c13
   %v31 = getelementptr inbounds i32, ptr addrspace(1) %arg.y, i32 %v6
   store i32 %v30, ptr addrspace(1) %v31, align 4

@@ -14,7 +14,7 @@ entry:
 active8:
   %v9 = getelementptr inbounds i8, ptr addrspace(1) %arg.x, i32 %v6
   %v10 = load i8, ptr addrspace(1) %v9, align 1
-  ; line 1: y[i] = u8(popcount(a) + clz(a)) >> 1
+  ; <golden narrow_integers>:1: y[i] = u8(popcount(a) + clz(a)) >> 1
   %v11 = call i8 @llvm.ctpop.i8(i8 %v10)
   %v12 = call i8 @llvm.ctlz.i8(i8 %v10, i1 false)
   %v13 = add i8 %v11, %v12

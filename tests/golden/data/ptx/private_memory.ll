@@ -10,7 +10,7 @@ entry:
   %v5 = call range(i32 0, 128) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %v6 = mul nuw nsw i32 %v2, 128
   %v7 = add nuw nsw i32 %v6, %v5
-  ; line 1: for j in range(8): acc[j] = j * i
+  ; <golden private_memory>:1: for j in range(8): acc[j] = j * i
   %v12 = icmp slt i32 0, 8
   br i1 %v12, label %turn10, label %done9
 turn10:
@@ -24,7 +24,7 @@ next8:
   %v16 = icmp slt i32 %after13, 8
   br i1 %v16, label %turn10, label %done9
 done9:
-  ; line 2: y[i] = acc[n]
+  ; <golden private_memory>:2: y[i] = acc[n]
   %v17 = icmp ult i32 %arg.n, 8
   br i1 %v17, label %inside18, label %outside19
 inside18:

@@ -11,35 +11,35 @@ entry:
   %v6 = add nuw nsw i32 %v5, %v4
   %v7 = getelementptr inbounds float, ptr addrspace(1) %arg.x, i32 %v6
   %v8 = load float, ptr addrspace(1) %v7, align 4
-  ; line 1: floor[i] = floor(a)
+  ; <golden rounding>:1: floor[i] = floor(a)
   %v9 = call float @llvm.floor.f32(float %v8)
   %v10 = getelementptr inbounds float, ptr addrspace(1) %arg.y_floor, i32 %v6
   store float %v9, ptr addrspace(1) %v10, align 4
-  ; line 2: ceil[i] = ceil(a)
+  ; <golden rounding>:2: ceil[i] = ceil(a)
   %v11 = call float @llvm.ceil.f32(float %v8)
   %v12 = getelementptr inbounds float, ptr addrspace(1) %arg.y_ceil, i32 %v6
   store float %v11, ptr addrspace(1) %v12, align 4
-  ; line 3: trunc[i] = trunc(a)
+  ; <golden rounding>:3: trunc[i] = trunc(a)
   %v13 = call float @llvm.trunc.f32(float %v8)
   %v14 = getelementptr inbounds float, ptr addrspace(1) %arg.y_trunc, i32 %v6
   store float %v13, ptr addrspace(1) %v14, align 4
-  ; line 4: round[i] = round(a)
+  ; <golden rounding>:4: round[i] = round(a)
   %v15 = call float @llvm.roundeven.f32(float %v8)
   %v16 = getelementptr inbounds float, ptr addrspace(1) %arg.y_round, i32 %v6
   store float %v15, ptr addrspace(1) %v16, align 4
-  ; line 5: sqrt[i] = sqrt(a)
+  ; <golden rounding>:5: sqrt[i] = sqrt(a)
   %v17 = call float @llvm.sqrt.f32(float %v8)
   %v18 = getelementptr inbounds float, ptr addrspace(1) %arg.y_sqrt, i32 %v6
   store float %v17, ptr addrspace(1) %v18, align 4
-  ; line 6: neg[i] = neg(a)
+  ; <golden rounding>:6: neg[i] = neg(a)
   %v19 = fneg float %v8
   %v20 = getelementptr inbounds float, ptr addrspace(1) %arg.y_neg, i32 %v6
   store float %v19, ptr addrspace(1) %v20, align 4
-  ; line 7: abs[i] = abs(a)
+  ; <golden rounding>:7: abs[i] = abs(a)
   %v21 = call float @llvm.fabs.f32(float %v8)
   %v22 = getelementptr inbounds float, ptr addrspace(1) %arg.y_abs, i32 %v6
   store float %v21, ptr addrspace(1) %v22, align 4
-  ; line 8: least[i] = min(a, 1 / a)
+  ; <golden rounding>:8: least[i] = min(a, 1 / a)
   %v23 = fdiv float 0x3FF0000000000000, %v8
   %v24 = call float @llvm.minimum.f32(float %v8, float %v23)
   %v25 = getelementptr inbounds float, ptr addrspace(1) %arg.least, i32 %v6

@@ -27,7 +27,7 @@ plain6:
   %v16 = mul nuw nsw i32 %v1, 256
   %v17 = add nuw nsw i32 %v16, %v15
   store float 0xFFF0000000000000, ptr %c18
-  ; line 1: for k0 in range(0, 1024, 256): top = max(top, x[row, k0 + lane])
+  ; <golden row_softmax>:1: for k0 in range(0, 1024, 256): top = max(top, x[row, k0 + lane])
   %v23 = icmp slt i32 0, 1024
   br i1 %v23, label %turn21, label %done20
 turn21:
@@ -46,7 +46,7 @@ next19:
   %v32 = icmp slt i32 %after24, 1024
   br i1 %v32, label %turn21, label %done20
 done20:
-  ; line 2: top = group_max(top)
+  ; <golden row_softmax>:2: top = group_max(top)
   %v33 = load float, ptr %c18
   %v34 = call range(i32 0, 32) i32 @llvm.nvvm.read.ptx.sreg.laneid()
   %v35 = bitcast float %v33 to i32
@@ -94,7 +94,7 @@ shared57:
   %v73 = call float @llvm.maximum.f32(float %v72, float %v66)
   %v74 = call float @llvm.maximum.f32(float %v73, float %v67)
   store float 0x0000000000000000, ptr %c75
-  ; line 3: for k0 in range(0, 1024, 256): total += exp(x[row, k0 + lane] - top)
+  ; <golden row_softmax>:3: for k0 in range(0, 1024, 256): total += exp(x[row, k0 + lane] - top)
   %v80 = icmp slt i32 0, 1024
   br i1 %v80, label %turn78, label %done77
 turn78:
@@ -155,7 +155,7 @@ next76:
   %v131 = icmp slt i32 %after81, 1024
   br i1 %v131, label %turn78, label %done77
 done77:
-  ; line 4: total = group_sum(total)
+  ; <golden row_softmax>:4: total = group_sum(total)
   %v132 = load float, ptr %c75
   %v133 = bitcast float %v132 to i32
   %v134 = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %v133, i32 16, i32 31)
@@ -202,7 +202,7 @@ shared155:
   %v170 = fadd float %v169, %v163
   %v171 = fadd float %v170, %v164
   %v172 = fadd float %v171, %v165
-  ; line 5: for k0 in range(0, 1024, 256): y[row, k0 + lane] = exp(x[row, k0 + lane] - top) / total
+  ; <golden row_softmax>:5: for k0 in range(0, 1024, 256): y[row, k0 + lane] = exp(x[row, k0 + lane] - top) / total
   %v177 = icmp slt i32 0, 1024
   br i1 %v177, label %turn175, label %done174
 turn175:

@@ -12,7 +12,7 @@ entry:
   %v7 = icmp slt i32 %v6, %arg.threads.x
   br i1 %v7, label %active8, label %end
 active8:
-  ; line 1: y[i] = a * x[i] + y[i]
+  ; <golden saxpy>:1: y[i] = a * x[i] + y[i]
   %v9 = getelementptr inbounds float, ptr addrspace(1) %arg.x, i32 %v6
   %v10 = load float, ptr addrspace(1) %v9, align 4
   %v11 = fmul float %arg.a, %v10

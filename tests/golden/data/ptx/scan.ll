@@ -24,7 +24,7 @@ plain6:
   %v15 = call range(i32 0, 96) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %v16 = mul nuw nsw i32 %v1, 96
   %v17 = add nuw nsw i32 %v16, %v15
-  ; line 1: y[i] = group_scan(x[i])
+  ; <golden scan>:1: y[i] = group_scan(x[i])
   %v18 = getelementptr inbounds i32, ptr addrspace(1) %arg.x, i32 %v15
   %v19 = load i32, ptr addrspace(1) %v18, align 4
   %v20 = call range(i32 0, 32) i32 @llvm.nvvm.read.ptx.sreg.laneid()
@@ -71,13 +71,13 @@ shared44:
   %v57 = select i1 %v55, i32 %v56, i32 %v54
   %v58 = getelementptr inbounds i32, ptr addrspace(1) %arg.y, i32 %v15
   store i32 %v57, ptr addrspace(1) %v58, align 4
-  ; line 2: some = group_any(x[i] < 0)
+  ; <golden scan>:2: some = group_any(x[i] < 0)
   %v59 = load i32, ptr addrspace(1) %v18, align 4
   %v60 = icmp slt i32 %v59, 0
   %v61 = call i1 @llvm.nvvm.barrier.cta.red.or.aligned.all(i32 0, i1 %v60)
   br i1 %v61, label %then62, label %joined64
 then62:
-  ; line 3: y[0] = -1
+  ; <golden scan>:3: y[0] = -1
   store i32 -1, ptr addrspace(1) %arg.y, align 4
   br label %joined64
 joined64:

@@ -28,8 +28,8 @@ plain6:
   %v19 = udiv i32 %v15, 16
   %v20 = mul nuw nsw i32 %v13, 16
   %v21 = add nuw nsw i32 %v20, %v19
-  ; line 1: tile = shared(f32, (16, 17))
-  ; line 2: tile[ly, lx] = x[gy * 16 + ly, gx * 16 + lx]
+  ; <golden tile_transpose>:1: tile = shared(f32, (16, 17))
+  ; <golden tile_transpose>:2: tile[ly, lx] = x[gy * 16 + ly, gx * 16 + lx]
   %v22 = mul i32 %v13, 16
   %v23 = add i32 %v22, %v19
   %v24 = mul i32 %v1, 16
@@ -42,9 +42,9 @@ plain6:
   %v31 = add nsw i32 %v30, %v16
   %v32 = getelementptr inbounds float, ptr addrspace(3) @poot_tile_transpose_tile, i32 %v31
   store float %v29, ptr addrspace(3) %v32, align 4
-  ; line 3: barrier()
+  ; <golden tile_transpose>:3: barrier()
   call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
-  ; line 4: y[gx * 16 + ly, gy * 16 + lx] = tile[lx, ly]
+  ; <golden tile_transpose>:4: y[gx * 16 + ly, gy * 16 + lx] = tile[lx, ly]
   %v33 = mul i32 %v1, 16
   %v34 = add i32 %v33, %v19
   %v35 = mul i32 %v13, 16

@@ -10,18 +10,18 @@ entry:
   %v4 = call range(i32 0, 128) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %v5 = mul nuw nsw i32 %v1, 128
   %v6 = add nuw nsw i32 %v5, %v4
-  ; line 1: total = 0
+  ; <golden uniform_branch>:1: total = 0
   store i32 0, ptr %c7
-  ; line 2: if n > 3:
+  ; <golden uniform_branch>:2: if n > 3:
   %v8 = icmp sgt i32 %arg.n, 3
   br i1 %v8, label %then9, label %joined11
 then9:
-  ; line 3: total = n * 2
+  ; <golden uniform_branch>:3: total = n * 2
   %v12 = mul i32 %arg.n, 2
   store i32 %v12, ptr %c7
   br label %joined11
 joined11:
-  ; line 4: y[i] = total
+  ; <golden uniform_branch>:4: y[i] = total
   %v13 = load i32, ptr %c7
   %v14 = getelementptr inbounds i32, ptr addrspace(1) %arg.y, i32 %v6
   store i32 %v13, ptr addrspace(1) %v14, align 4

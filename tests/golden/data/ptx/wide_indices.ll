@@ -16,7 +16,7 @@ entry:
   %v11 = icmp slt i64 %v10, %arg.threads.x
   br i1 %v11, label %active12, label %end
 active12:
-  ; line 1: y[i] = x[2 * i]
+  ; <golden wide_indices>:1: y[i] = x[2 * i]
   %v13 = mul i64 %v10, 2
   %v14 = getelementptr inbounds float, ptr addrspace(1) %arg.x, i64 %v13
   %v15 = load float, ptr addrspace(1) %v14, align 4

@@ -17,5 +17,5 @@ def poot_baked_map(x, y, num_groups_x, num_groups_y, num_groups_z, launch, fault
     thread_x = group_x * 128 + local_x
     row = thread_x >> 6
     column = thread_x & 63
-    # line 1: y[row, column] = max(x[column, row], 0)
+    # <golden baked_map>:1: y[row, column] = max(x[column, row], 0)
     tl.store(y + row * 64 + column, greater(tl.load(x + column * 64 + row), tl.full((), 0.0, tl.float32)))

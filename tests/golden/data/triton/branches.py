@@ -17,13 +17,13 @@ def poot_branches(x, x_extent0, y, y_extent0, threads_x, num_groups_x, num_group
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
     v = tl.load(x + thread_x, mask=active, other=0)
-    # line 1: if v < 0:
+    # <golden branches>:1: if v < 0:
     chosen = v < 0.0
     active_2 = active & chosen
-    # line 2: v = -v
+    # <golden branches>:2: v = -v
     v = tl.where(active_2, negated(v), v)
     active_3 = active & ~chosen
-    # line 3: v = v + 1
+    # <golden branches>:3: v = v + 1
     v = tl.where(active_3, v + 1.0, v)
-    # line 4: y[i] = v
+    # <golden branches>:4: y[i] = v
     tl.store(y + thread_x, v, mask=active)

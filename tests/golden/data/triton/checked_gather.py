@@ -34,7 +34,7 @@ def poot_checked_gather(x, x_extent0, x_extent1, x_stride0, at, at_extent0, y, y
     local_x = lanes
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
-    # line 1: y[i] = x[at[i, 0], at[i, 1]]
+    # <golden checked_gather>:1: y[i] = x[at[i, 0], at[i, 1]]
     inside = (thread_x >= 0) & (thread_x < at_extent0)
     claim_first(fault, launch, 0, lanes, 128, active & ~inside, 0, thread_x.to(tl.int64), at_extent0.to(tl.int64))
     t = tl.load(at + thread_x.to(tl.int64) * 2, mask=active & inside, other=0)
@@ -48,5 +48,5 @@ def poot_checked_gather(x, x_extent0, x_extent1, x_stride0, at, at_extent0, y, y
     inside_6 = (thread_x >= 0) & (thread_x < y_extent0)
     claim_first(fault, launch, 2, lanes, 128, active & ~inside_6, 0, thread_x.to(tl.int64), y_extent0.to(tl.int64))
     tl.store(y + thread_x, tl.load(x + t.to(tl.int64) * x_stride0 + t_1.to(tl.int64), mask=active & inside_5, other=0), mask=active & inside_6)
-    # line 2: assert at[i, 0] < 1000, 'small'
+    # <golden checked_gather>:2: assert at[i, 0] < 1000, 'small'
     claim_first(fault, launch, 4, lanes, 128, active & ~(t < 1000), 0, tl.full((), 0, tl.int64), tl.full((), 0, tl.int64))

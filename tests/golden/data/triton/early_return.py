@@ -29,9 +29,9 @@ def poot_early_return(y, y_extent0, n, threads_x, num_groups_x, num_groups_y, nu
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
     alive = active
-    # line 1: if i % n == 0: return
+    # <golden early_return>:1: if i % n == 0: return
     chosen = rem_signed(thread_x, n) == 0
     active_2 = alive & chosen
     alive = alive & ~active_2
-    # line 2: y[i] = i
+    # <golden early_return>:2: y[i] = i
     tl.store(y + thread_x, thread_x, mask=alive)

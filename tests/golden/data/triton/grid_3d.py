@@ -21,5 +21,5 @@ def poot_grid_3d(y, y_extent1, y_extent2, y_stride0, y_stride1, y_stride2, threa
     local_z = (lanes // 32)
     thread_z = group_z * 2 + local_z
     active = (thread_x < threads_x) & (thread_y < threads_y)
-    # line 1: y[z, y, x] = x + y
+    # <golden grid_3d>:1: y[z, y, x] = x + y
     tl.store(y + thread_z.to(tl.int64) * y_stride0 + thread_y.to(tl.int64) * y_stride1 + thread_x.to(tl.int64) * y_stride2, (thread_y + thread_x).to(tl.float32), mask=active)

@@ -11,9 +11,9 @@ def poot_halves(x, y, z, num_groups_x, num_groups_y, num_groups_z, launch, fault
     local_x = lanes
     thread_x = group_x * 128 + local_x
     active = thread_x < 1000
-    # line 1: v = x[i] * x[i]
+    # <golden halves>:1: v = x[i] * x[i]
     v = (tl.load(x + thread_x, mask=active, other=0).to(tl.float32) * tl.load(x + thread_x, mask=active, other=0).to(tl.float32)).to(tl.bfloat16)
-    # line 2: y[i] = f16(v)
+    # <golden halves>:2: y[i] = f16(v)
     tl.store(y + thread_x, v.to(tl.float32).to(tl.float16), mask=active)
-    # line 3: z[i] = v + 1
+    # <golden halves>:3: z[i] = v + 1
     tl.store(z + thread_x, (v.to(tl.float32) + 1.0).to(tl.bfloat16), mask=active)

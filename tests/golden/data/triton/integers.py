@@ -35,5 +35,5 @@ def poot_integers(x, x_extent0, y, y_extent0, b, threads_x, num_groups_x, num_gr
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
     a = tl.load(x + thread_x, mask=active, other=0)
-    # line 1: y[i] = (a // b) ^ (a % 7) + (a << b)
+    # <golden integers>:1: y[i] = (a // b) ^ (a % 7) + (a << b)
     tl.store(y + thread_x, floor_div_signed(a, b) ^ (rem_signed(a, tl.full((), 7, tl.int32)) + shift_left(a, b, 32)), mask=active)

@@ -16,9 +16,9 @@ def poot_loop_with_exits(x, x_extent0, y, y_extent0, n, threads_x, num_groups_x,
     local_x = lanes
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
-    # line 1: total = 0
+    # <golden loop_with_exits>:1: total = 0
     total = tl.full((128,), tl.full((), 0, tl.int32), tl.int32)
-    # line 2: for j in range(0, n, 3):
+    # <golden loop_with_exits>:2: for j in range(0, n, 3):
     j = tl.full((), 0, tl.int32)
     stop = n
     active_2 = active & (j < stop)
@@ -26,18 +26,18 @@ def poot_loop_with_exits(x, x_extent0, y, y_extent0, n, threads_x, num_groups_x,
         live = active_2
         some = any_of(live)
         v = tl.load(x + j, mask=some, other=0)
-        # line 3: if v < 0: continue
+        # <golden loop_with_exits>:3: if v < 0: continue
         if v < 0:
             leaving = live
             live = live & ~leaving
-        # line 4: if v > i: break
+        # <golden loop_with_exits>:4: if v > i: break
         chosen = v > thread_x
         active_3 = live & chosen
         live = live & ~active_3
         active_2 = active_2 & ~active_3
-        # line 5: total += v
+        # <golden loop_with_exits>:5: total += v
         total = tl.where(live, total + v, total)
         active_2 = active_2 & ((stop - j).to(tl.uint32, bitcast=True) > 3)
         j = j + 3
-    # line 6: y[i] = total
+    # <golden loop_with_exits>:6: y[i] = total
     tl.store(y + thread_x, total, mask=active)

@@ -16,17 +16,17 @@ def poot_mandelbrot(y, y_extent0, threads_x, num_groups_x, num_groups_y, num_gro
     local_x = lanes
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
-    # line 1: c = i / 1024 - 1.5
+    # <golden mandelbrot>:1: c = i / 1024 - 1.5
     c = (thread_x.to(tl.float32) * 0.0009765625) - 1.5
     z = tl.full((128,), tl.full((), 0.0, tl.float32), tl.float32)
     count = tl.full((128,), tl.full((), 0, tl.int32), tl.int32)
-    # line 2: while z * z < 4 and count < 100:
+    # <golden mandelbrot>:2: while z * z < 4 and count < 100:
     active_2 = active & (((z * z) < 4.0) & (count < 100))
     while any_of(active_2):
-        # line 3: z = z * z + c
+        # <golden mandelbrot>:3: z = z * z + c
         z = tl.where(active_2, (z * z) + c, z)
-        # line 4: count += 1
+        # <golden mandelbrot>:4: count += 1
         count = tl.where(active_2, count + 1, count)
         active_2 = active_2 & (((z * z) < 4.0) & (count < 100))
-    # line 5: y[i] = count
+    # <golden mandelbrot>:5: y[i] = count
     tl.store(y + thread_x, count, mask=active)

@@ -30,5 +30,5 @@ def poot_narrow_integers(x, y, num_groups_x, num_groups_y, num_groups_z, launch,
     thread_x = group_x * 128 + local_x
     active = thread_x < 300
     a = tl.load(x + thread_x, mask=active, other=0)
-    # line 1: y[i] = u8(popcount(a) + clz(a)) >> 1
+    # <golden narrow_integers>:1: y[i] = u8(popcount(a) + clz(a)) >> 1
     tl.store(y + thread_x, (popcount_32(a.to(tl.uint8, bitcast=True).to(tl.uint32)).to(tl.int8) + (clz_32(a.to(tl.uint8, bitcast=True).to(tl.uint32)) - 24).to(tl.int8)).to(tl.uint8) >> 1, mask=active)

@@ -10,18 +10,18 @@ def poot_private_registers(x, y, num_groups_x, num_groups_y, num_groups_z, launc
     group_z = tl.program_id(2)
     local_x = lanes
     thread_x = group_x * 128 + local_x
-    # line 1: acc = private(f32, 4)
+    # <golden private_registers>:1: acc = private(f32, 4)
     acc_0 = tl.full((128,), tl.full((), 0.0, tl.float32), tl.float32)
     acc_1 = tl.full((128,), tl.full((), 0.0, tl.float32), tl.float32)
     acc_2 = tl.full((128,), tl.full((), 0.0, tl.float32), tl.float32)
     acc_3 = tl.full((128,), tl.full((), 0.0, tl.float32), tl.float32)
-    # line 2: acc[0] = x[0, i]
+    # <golden private_registers>:2: acc[0] = x[0, i]
     acc_0 = tl.load(x + thread_x)
-    # line 3: acc[1] = x[1, i]
+    # <golden private_registers>:3: acc[1] = x[1, i]
     acc_1 = tl.load(x + thread_x + 256)
-    # line 4: acc[2] = x[2, i]
+    # <golden private_registers>:4: acc[2] = x[2, i]
     acc_2 = tl.load(x + thread_x + 512)
-    # line 5: acc[3] = x[3, i]
+    # <golden private_registers>:5: acc[3] = x[3, i]
     acc_3 = tl.load(x + thread_x + 768)
-    # line 6: y[i] = acc[0] + acc[3]
+    # <golden private_registers>:6: y[i] = acc[0] + acc[3]
     tl.store(y + thread_x, acc_0 + acc_3)

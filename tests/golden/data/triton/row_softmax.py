@@ -30,13 +30,13 @@ def poot_row_softmax(x, y, num_groups_x, num_groups_y, num_groups_z, launch, fau
     local_x = lanes
     thread_x = group_x * 256 + local_x
     top = tl.full((256,), tl.full((), float("-inf"), tl.float32), tl.float32)
-    # line 1: for k0 in range(0, 1024, 256): top = max(top, x[row, k0 + lane])
+    # <golden row_softmax>:1: for k0 in range(0, 1024, 256): top = max(top, x[row, k0 + lane])
     for k0 in range(0, 1024, 256):
         top = greater(top, tl.load(x + group_x * 1024 + (k0 + local_x)))
-    # line 2: top = group_max(top)
+    # <golden row_softmax>:2: top = group_max(top)
     whole = tl.reduce(top, 0, greater)
     total = tl.full((256,), tl.full((), 0.0, tl.float32), tl.float32)
-    # line 3: for k0 in range(0, 1024, 256): total += exp(x[row, k0 + lane] - top)
+    # <golden row_softmax>:3: for k0 in range(0, 1024, 256): total += exp(x[row, k0 + lane] - top)
     for k0_1 in range(0, 1024, 256):
         exp_of = tl.load(x + group_x * 1024 + (k0_1 + local_x)) - whole
         exp_x = tl.where(exp_of > 89.0, tl.full((), 89.0, tl.float32), exp_of)
@@ -47,9 +47,9 @@ def poot_row_softmax(x, y, num_groups_x, num_groups_y, num_groups_z, launch, fau
         exp_whole = (exp_n + 12582912.0).to(tl.int32, bitcast=True)
         exp_half = exp_whole >> 1
         total = total + ((exp_p * ((exp_half << 23) + 1065353216).to(tl.float32, bitcast=True)) * (((exp_whole - exp_half) << 23) + 1065353216).to(tl.float32, bitcast=True))
-    # line 4: total = group_sum(total)
+    # <golden row_softmax>:4: total = group_sum(total)
     divisor = tl.sum(total, axis=0)
-    # line 5: for k0 in range(0, 1024, 256): y[row, k0 + lane] = exp(x[row, k0 + lane] - top) / total
+    # <golden row_softmax>:5: for k0 in range(0, 1024, 256): y[row, k0 + lane] = exp(x[row, k0 + lane] - top) / total
     for k0_2 in range(0, 1024, 256):
         exp_of_1 = tl.load(x + group_x * 1024 + (k0_2 + local_x)) - whole
         exp_x_2 = tl.where(exp_of_1 > 89.0, tl.full((), 89.0, tl.float32), exp_of_1)

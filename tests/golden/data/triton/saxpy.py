@@ -11,6 +11,6 @@ def poot_saxpy(x, x_extent0, y, y_extent0, a, threads_x, num_groups_x, num_group
     local_x = lanes
     thread_x = group_x * 128 + local_x
     active = thread_x < threads_x
-    # line 1: y[i] = a * x[i] + y[i]
+    # <golden saxpy>:1: y[i] = a * x[i] + y[i]
     loaded = tl.load(y + thread_x, mask=active, other=0)
     tl.store(y + thread_x, (a * tl.load(x + thread_x, mask=active, other=0)) + loaded, mask=active)

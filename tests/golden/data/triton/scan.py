@@ -22,11 +22,11 @@ def poot_scan(x, y, num_groups_x, num_groups_y, num_groups_z, launch, fault):
     local_x = lanes
     thread_x = group_x * 96 + local_x
     active = lanes < 96
-    # line 1: y[i] = group_scan(x[i])
+    # <golden scan>:1: y[i] = group_scan(x[i])
     running = tl.cumsum(tl.where(active, tl.load(x + local_x, mask=active, other=0), tl.full((), 0, tl.int32)), axis=0)
     tl.store(y + local_x, running, mask=active)
-    # line 2: some = group_any(x[i] < 0)
+    # <golden scan>:2: some = group_any(x[i] < 0)
     some = any_of(active & (tl.load(x + local_x, mask=active, other=0) < 0))
     if some:
-        # line 3: y[0] = -1
+        # <golden scan>:3: y[0] = -1
         tl.store(y, tl.full((), -1, tl.int32))

@@ -14,5 +14,5 @@ def poot_wide_indices(x, x_extent0, y, y_extent0, threads_x, num_groups_x, num_g
     group_y = group_y.to(tl.int64)
     group_z = group_z.to(tl.int64)
     active = thread_x < threads_x
-    # line 1: y[i] = x[2 * i]
+    # <golden wide_indices>:1: y[i] = x[2 * i]
     tl.store(y + thread_x, tl.load(x + (thread_x * 2), mask=active, other=0), mask=active)

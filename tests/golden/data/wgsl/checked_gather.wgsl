@@ -24,15 +24,29 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> fault: array<atomic<i32>>;
 
 fn record_fault(site: i32, axis: i32, index: i32, extent: i32) {
+    if (kept_fault[0] == 0) {
+        kept_fault[0] = 1;
+        kept_fault[1] = site;
+        kept_fault[2] = axis;
+        kept_fault[3] = index;
+        kept_fault[4] = index >> 31u;
+        kept_fault[5] = extent;
+        kept_fault[6] = extent >> 31u;
+    }
+}
+
+var<private> kept_fault: array<i32, 7>;
+
+fn report_fault() {
     let first = params.fault_first;
-    if (atomicExchange(&fault[first], 1) == 0) {
+    if (kept_fault[0] != 0 && atomicExchange(&fault[first], 1) == 0) {
         atomicStore(&fault[first + 1], params.launch);
-        atomicStore(&fault[first + 2], site);
-        atomicStore(&fault[first + 3], axis);
-        atomicStore(&fault[first + 4], index);
-        atomicStore(&fault[first + 5], index >> 31u);
-        atomicStore(&fault[first + 6], extent);
-        atomicStore(&fault[first + 7], extent >> 31u);
+        atomicStore(&fault[first + 2], kept_fault[1]);
+        atomicStore(&fault[first + 3], kept_fault[2]);
+        atomicStore(&fault[first + 4], kept_fault[3]);
+        atomicStore(&fault[first + 5], kept_fault[4]);
+        atomicStore(&fault[first + 6], kept_fault[5]);
+        atomicStore(&fault[first + 7], kept_fault[6]);
     }
 }
 
@@ -97,4 +111,5 @@ fn checked_gather(
     if (!(t < 1000)) {
         record_fault(4, 0, 0, 0);
     }
+    report_fault();
 }
