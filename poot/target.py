@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 from typing_extensions import override
 
 from poot.dtypes import ALL, BY_NAME, DType, bf16, f16, f64, i8, i16, i64, u8, u16, u64
-from poot.errors import SerialisationError, TargetError
+from poot.errors import ArgumentTypeError, SerialisationError, TargetError
 
 Language = Literal["interpret", "native", "wgsl", "opencl", "ptx", "triton", "amdgcn"]
 
@@ -100,6 +100,9 @@ class Target:
     @staticmethod
     def parse(name: str) -> Target:
         """The target called "cpu", "interpret", "wgpu", "opencl", "cuda:sm_90", "hip:gfx942"; else a `TargetError`."""
+        if not isinstance(cast("object", name), str):
+            expected = 'a target, a device, or the name of a target such as "cpu"'
+            raise ArgumentTypeError(what="target", actual=type(name).__name__, expected=expected)
         backend, _, arch = name.partition(":")
         make = _TARGETS.get(backend)
         if make is None:
@@ -130,7 +133,10 @@ def _whole(value: object) -> int:
 
 
 def _cpu(arch: str) -> Target:
-    machine = arch or platform.machine().lower().replace("amd64", "x86_64")
+    here = platform.machine().lower().replace("amd64", "x86_64")
+    machine, known = arch or here, sorted({here, "x86_64", "aarch64", "arm64"})
+    if machine not in known:
+        raise TargetError(name=f"cpu:{arch}", message="known processors are " + ", ".join(known))
     limits = {"workgroup_invocations": 1024, "workgroup_storage": 1 << 20, "buffers": 64, "grid": 2**31 - 1}
     return Target(
         "cpu",

@@ -14,10 +14,11 @@ import numpy as np
 from poot.api.arguments import foreign_array
 from poot.api.array import DeviceArray
 from poot.api.foreign import device_array
-from poot.dtypes import ArraySpec, DType, as_dtype
+from poot.dtypes import ArraySpec, DType, as_dtype, f64
 from poot.errors import LaunchError, PootError, UnsupportedDTypeError
 from poot.kernel.language import BufferType
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter, Element, Parameters
+from poot.kernel.parse.values import shown as shown_number
 from poot.probe import has
 from poot.trace.source import user_location
 
@@ -44,6 +45,9 @@ def as_array(kernel: str, parameter: BufferParameter, value: Any) -> ArrayLike:
     """An argument as an array that poot or NumPy holds; LaunchError for other objects."""
     if isinstance(value, DeviceArray):
         return value
+    if isinstance(value, np.ma.MaskedArray):
+        remedy = "fill it: a.filled(0); or pass the mask too, as an array of bool."
+        fail(kernel, f"`{parameter.name}` is a masked array, whose mask no kernel sees", remedy)
     if isinstance(value, np.ndarray):
         return cast("HostArray", value).view(np.ndarray)
     if not isinstance(value, (bool, int, float, complex, str, bytes, list, tuple, dict)):
@@ -140,8 +144,15 @@ def scalar(kernel: str, name: str, value: Any, dtype: DType) -> bool | int | flo
             return number
     elif isinstance(value, _NUMBERS) or _is_small_float(value):
         number = _as_float(value)
-        if math.isfinite(number) and math.isinf(_rounded(number, dtype)):
-            fail(kernel, f"`{name}` is {value}, which does not fit {dtype}", "declare a wider dtype.")
+        if math.isinf(_rounded(number, dtype)) and (isinstance(value, int) or bool(np.isfinite(value))):
+            wider = (
+                "declare a wider dtype."
+                if dtype is not f64 and math.isfinite(number)
+                else f"pass a number up to {dtype.max}."
+            )
+            text = shown_number(value) if isinstance(value, int) else str(value)
+            text = f"an integer {text}" if text.startswith("of ") else text
+            fail(kernel, f"`{name}` is {text}, which does not fit {dtype}", wider)
         return number
     kind = type(value).__name__
     remedy = "pass a Python or NumPy number of that kind."

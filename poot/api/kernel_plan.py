@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -29,6 +30,8 @@ _KEPT = 256
 _THREADS, _ROW = 256, 32
 #: Extents, strides and grids from here on need 64-bit indices.
 WIDE = 1 << 31
+#: Threads from here on are past what a launch counts on every device.
+MOST = 1 << 53
 #: The kinds of slot that a launch gives numbers for.
 _NUMBERED = ("scalar", "extent", "stride", "threads")
 
@@ -99,6 +102,9 @@ def grid(kernel: str, threads: Size | None, groups: Size | None, workgroup: Trip
         sizes = triple(given, word, least=0)
     except ArgumentError:
         fail(kernel, f"{word}={given!r}", "give one to three integers that are not negative, x first.")
+    total = math.prod(sizes) * (math.prod(workgroup) if threads is None and workgroup is not None else 1)
+    if total >= MOST:
+        fail(kernel, f"{word}={given!r} starts {total} threads", "launch fewer than 2**53 at once.")
     axes = len(given) if isinstance(given, tuple) else 1
     return Grid(None if threads is None else sizes, None if groups is None else sizes, axes, workgroup)
 

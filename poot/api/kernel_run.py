@@ -70,11 +70,14 @@ def layouts(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], devi
     for name, array in zip(names, arrays, strict=True):
         shape = tuple(array.shape)
         itemsize = array_dtype(array).itemsize
-        if isinstance(array, DeviceArray) or not in_place:
+        if isinstance(array, DeviceArray):
             found.append((shape, contiguous(shape), ALIGNED))
             continue
         if any(stride % itemsize for stride in array.strides) or data_address(array) % itemsize:
             fail(kernel, f"`{name}` does not lie at multiples of its {itemsize} bytes", "copy it: np.array(x).")
+        if not in_place:  # copied there in order
+            found.append((shape, contiguous(shape), ALIGNED))
+            continue
         strides = [stride // itemsize for stride in array.strides]
         if shape[-1] <= 1:
             strides[-1] = 1

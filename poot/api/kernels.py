@@ -13,7 +13,7 @@ from poot.api.array import DeviceArray
 from poot.api.constants import note_write
 from poot.api.devices import Device, choose, default
 from poot.api.eager_call import is_running
-from poot.api.kernel_arguments import as_array, bind, check, fail
+from poot.api.kernel_arguments import as_array, bind, check, const, fail
 from poot.api.kernel_interpret import interpret, run_thread
 from poot.api.kernel_plan import Grid, Specialisations, grid, plan
 from poot.api.kernel_run import BufferedRun, InPlaceRun, check_apart, check_homes, check_writeable, layouts, wiring
@@ -33,7 +33,6 @@ from poot.target import Language, Target
 from poot.trace.dispatch import active
 
 _KEPT = 512
-_OPTIONS = ("threads", "groups", "workgroup", "device")
 _ALIGNED = 16
 
 
@@ -47,13 +46,6 @@ class Kernel:
         self._specialisations = Specialisations(made)
         self._runs: dict[object, InPlaceRun | BufferedRun] = {}
         items = made.parameters.items
-        for item in items:
-            if item.name in _OPTIONS:
-                raise ArgumentError(
-                    what=f"parameter of kernel {made.name}",
-                    actual=item.name,
-                    expected="a name that is no launch option",
-                )
         self._count = len(items)
         self._buffers = tuple(n for n, item in enumerate(items) if isinstance(item, BufferParameter))
         self._keyed = tuple(
@@ -96,7 +88,11 @@ class Kernel:
             args = bind(self.name, self.definition.parameters, args, kwargs)
         if active() is not None or is_running():
             return call_traced(self._specialisations, args, self._grid(threads, groups, workgroup))
-        key: list[object] = [threads, groups, workgroup]
+        key: list[object] = [
+            threads if type(threads) is int else _distinct(threads),
+            groups if groups is None else _distinct(groups),
+            workgroup if workgroup is None else _distinct(workgroup),
+        ]
         homes: list[DeviceBackend] = []
         for position in self._buffers:
             value = args[position]
@@ -246,7 +242,8 @@ class Kernel:
                     what=f"option {name}= of kernel {self.name}", actual="nothing", expected="a dtype or a constant"
                 )
         variables = {variable: as_dtype(given[name], name) for name, variable in known.items()}
-        return variables, {name: given[name] for name in constants}
+        items = {item.name: item for item in parameters.items if isinstance(item, ConstParameter)}
+        return variables, {name: const(self.name, item, given[name]) for name, item in items.items()}
 
     @property
     def ir(self) -> IRKernel:
@@ -289,6 +286,14 @@ class Kernel:
         return f"<poot.kernel {self.name}>"
 
 
+def _distinct(size: object) -> object:
+    """A size as a part of a key: 8.0 and True, which equal integers, are none."""
+    if isinstance(size, tuple):
+        parts = cast("tuple[object, ...]", size)
+        return parts, *map(type, parts)
+    return size, type(size)
+
+
 def _tuple(size: Any) -> Any:
     several = isinstance(size, list) or (isinstance(size, np.ndarray) and size.ndim > 0)
     given = cast("Any", size)
@@ -298,7 +303,7 @@ def _tuple(size: Any) -> Any:
 def _target(target: Target | Device | str) -> Target:
     if isinstance(target, Device):
         return target.target
-    return Target.parse(target) if isinstance(target, str) else target
+    return target if isinstance(target, Target) else Target.parse(target)
 
 
 @overload

@@ -38,7 +38,7 @@ def directory() -> Path | None:
     """Where artifacts are kept, or None where the cache is off."""
     named = os.environ.get("POOT_CACHE_DIR")
     if named is not None:
-        return Path(named) if named else None
+        return Path(os.path.expanduser(named)) if named else None
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "poot"

@@ -376,12 +376,15 @@ class FaultSite:
     buffer: str
     message: str
     where: SourceLocation | None
+    indices: tuple[Expr, ...] = ()
 
 
 def fault_sites(kernel: Kernel) -> tuple[FaultSite, ...]:
     """The sites of a kernel, numbered in the order of `walk`; renderers number them by `site_numbers`."""
     return tuple(
-        FaultSite("", node.message, node.where) if isinstance(node, Assert) else FaultSite(node.buffer, "", node.where)
+        FaultSite("", node.message, node.where)
+        if isinstance(node, Assert)
+        else FaultSite(node.buffer, "", node.where, node.indices)
         for node in _faulting(kernel)
     )
 

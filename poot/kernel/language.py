@@ -151,7 +151,8 @@ def _number(what: str, kind: str, axis: str) -> int:
     thread = current(what)
     if axis not in AXES:
         raise ArgumentError(what=f"axis of {what}", actual=axis, expected='"x", "y" or "z"')
-    return cast(int, np.int32(thread.number(kind, AXES.index(axis))))
+    number = thread.number(kind, AXES.index(axis))
+    return cast(int, np.int32(number) if number < 1 << 31 else np.int64(number))
 
 
 def thread_index(axis: Axis = "x") -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -12,7 +12,11 @@ from poot.api.devices import Device
 from poot.api.kernels import Kernel, kernel
 from poot.dtypes import DType, as_dtype, bf16, f16, f32, f64, i32
 from poot.errors import KernelFault
-from poot.kernel.language import In, InOut, Out, thread_index
+from poot.kernel.language import In, InOut, InOut2, Out, atomic_add, thread_index
+from tests.errors.kernel_source import build
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 def agree(made: Kernel, device: Device, *args: np.ndarray) -> list[list[Any]]:
@@ -213,6 +217,104 @@ def test_literal_powers_of_integers_wrap(device: Device) -> None:
     whole_powers(a, agreed, threads=len(a), device=device)
     wide = [(int(v) ** 2 + 3 * int(v) ** 3 + 2**31) % 2**32 - 2**31 for v in a]
     assert agreed.tolist() == wide
+
+
+# --- faults name the index that was given ---------------------------------------------------------------------------
+
+
+@kernel
+def at(x: In[f32], v: In[T], n: U, y: InOut[f32]):
+    i = thread_index()
+    y[i] = x[n] if n != 0 else x[v[i]]
+
+
+@kernel
+def put(v: In[T], y: InOut2[f32]):
+    i = thread_index()
+    y[i % 2, v[i]] = 1
+
+
+@kernel
+def count_at(v: In[T], y: InOut[i32], old: Out[i32]):
+    i = thread_index()
+    old[i] = atomic_add(y, v[i], 1)
+
+
+WIDE = [
+    *(np.int64(value) for value in (2**31, 2**32, 2**40, -1, -2, -(2**31) - 1, -(2**32), 2**63 - 1, -(2**63))),
+    *(np.uint64(value) for value in (2**32, 2**63 + 5, 2**64 - 1)),
+    *(np.uint32(value) for value in (2**31 - 1, 2**31, 2**32 - 1)),
+]
+
+
+@pytest.mark.parametrize("index", WIDE, ids=lambda index: f"{index.dtype}:{index}")
+def test_faults_name_the_index_that_was_given(device: Device, index: Any) -> None:
+    x, y, v = np.ones(8, np.float32), np.zeros(8, np.float32), np.full(8, 3, index.dtype)
+    with pytest.raises(KernelFault, match=f"index {index} of x is outside axis 0 of extent 8"):
+        at(x, v, index, y, threads=8, device=device)
+    v[5] = index
+    with pytest.raises(KernelFault, match=f"index {index} of x is outside axis 0 of extent 8"):
+        at(x, v, i32.dtype.type(0), y, threads=8, device=device)
+    assert y.tolist() == [1] * 5 + [0] + [1] * 2
+    grid = np.zeros((2, 4), np.float32)
+    with pytest.raises(KernelFault, match=f"index {index} of y is outside axis 1 of extent 4"):
+        put(v, grid, threads=8, device=device)
+    assert grid.sum() == 2
+    counts, old = np.zeros(8, np.int32), np.full(8, -1, np.int32)
+    with pytest.raises(KernelFault, match=f"index {index} of y is outside axis 0 of extent 8"):
+        count_at(v, counts, old, threads=8, device=device)
+    assert counts.tolist() == [0, 0, 0, 7, 0, 0, 0, 0] and old[5] == 0
+
+
+# --- long and deep --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y[i] = " + " + ".join(["x[i]"] * 30), 30),
+        ("v = x[i]\ny[i] = " + " + ".join(["v"] * 900), 900),
+        ("v = x[i]\ny[i] = " + " + ".join(["v * v"] * 300), 300),
+        ("y[i] = 1 if " + " and ".join(["i >= 0"] * 300) + " else 0", 1),
+        ("if " + " and ".join(["i >= 0"] * 300) + ": y[i] = 2", 2),
+        ("y[i] = 1 if " + " <= ".join(["i"] * 300) + " else 0", 1),
+        ("v = x[i]\ny[i] = min(" + ", ".join(["v"] * 300) + ")", 1),
+        ("v = x[i]\ny[i] = " + "v + (" * 90 + "v" + ")" * 90, 91),
+        ("if i < 0: y[i] = 0\n" + "".join(f"elif i < -{k}: y[i] = {k}\n" for k in range(60)) + "else: y[i] = 3", 3),
+    ],
+    ids=["loads", "sum", "products", "and", "if", "chain", "min", "right", "elif"],
+)
+def test_long_expressions(fast_device: str, body: str, expected: int) -> None:
+    y = np.zeros(8, np.float32)
+    build(body)(np.ones(8, np.float32), np.arange(8, dtype=np.int32), y, threads=8, device=fast_device)
+    assert y.tolist() == [expected] * 8
+
+
+@kernel
+def falling(high: In[T], low: In[T], n: Out[i32], total: Out[i32]):
+    i = thread_index()
+    count = 0
+    for k in range(high[i], low[i], -1):
+        count += i32(k)
+    n[i] = count
+    count = 0
+    for k in range(high[i], low[i], -100):
+        count += i32(k) + 1
+        if count > 1000:
+            break
+    total[i] = count
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.int8])
+def test_ranges_that_count_down_in_any_dtype(device: Device, dtype: Any) -> None:
+    top = int(np.iinfo(dtype).max)
+    high, low = np.array([5, 3, 0, 120, top], dtype), np.array([0, 3, 9, 20, top - 1], dtype)
+    n, total = np.zeros(5, np.int32), np.zeros(5, np.int32)
+    falling(high, low, n, total, threads=5, device=device)
+    pairs = list(zip(high.tolist(), low.tolist(), strict=True))
+    assert n.tolist() == [(sum(range(a, b, -1)) + 2**31) % 2**32 - 2**31 for a, b in pairs]
+    expected = [sum(k + 1 for k in range(a, b, -100)) for a, b in pairs]
+    assert total.tolist() == [(value + 2**31) % 2**32 - 2**31 for value in expected]
 
 
 @kernel

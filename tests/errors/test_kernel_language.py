@@ -47,6 +47,8 @@ SYNTAX = [
     "v = min(*x)",
     "y[i] = x[0:2]",
     "y[i] = x @ x",
+    "y[i, ...] = 1",
+    "y[i] = " + "-" * 101 + "x[i]",
     "i @= 2",
     "for j in range(3): pass\nelse: pass",
     "while i < 0: pass\nelse: pass",
@@ -63,6 +65,14 @@ SYNTAX = [
     "first, *rest = x.shape",
 ]
 
+#: An object whose own methods raise.
+RAISES = """\
+class V:
+    def __getattr__(self, name): raise RuntimeError("no attribute")
+    def __eq__(self, other): raise RuntimeError("not to be compared")
+    def __hash__(self): raise RuntimeError("no key")
+v = V()"""
+
 #: Bodies that are refused when dtypes are known, with what stands before the kernel.
 MEANING: list[tuple[str, str]] = [
     ("y[i] = x[i] * n[i]", ""),
@@ -73,6 +83,17 @@ MEANING: list[tuple[str, str]] = [
     ("y[i] = 1 / 2", ""),
     ("y[i] = n[i] * 0.5", ""),
     ("y[i] = n[i]", ""),
+    ("y[i] = f32(n[i] ** 2.0)", ""),
+    ("y[i] = x[0] * 10**400", ""),
+    ("y[i] = ((10**400) ** 4096) % 7", ""),
+    ("y[i] = x[10**400]", ""),
+    ("for j in range(3.0): pass", ""),
+    ("for j in unroll(range(65)):\n    for k in unroll(range(64)):\n        y[i] = j", ""),
+    ("y[i] = v", "v = np.longdouble(1)"),
+    ("y[i] = v.x", RAISES),
+    ("y[i] = v", RAISES),
+    ("y[i] = v(i)", RAISES),
+    ("y[i] = 1 if v == 3 else 2", RAISES),
     ("y[i] = u8(3) + 256", ""),
     ("y[i] = f16(1) + 1e6", ""),
     ("v = n[i] + True", ""),

@@ -65,9 +65,9 @@ FOLLOWED: list[tuple[str, str, str, str]] = [
         "class C:\n    def h(self, v):\n        return v\nh = C().h\ndef g(v):\n    return v",
     ),
     (
-        "for j in range(u8(i), u8(250), -1): pass",
-        "count in another dtype: `range(i32(u8(i)), i32(u8(250)), -1)`.",
-        "for j in range(i32(u8(i)), i32(u8(250)), -1): pass",
+        "for j in range(u8(i), u8(250), -300): pass",
+        "count in another dtype: `range(i32(u8(i)), i32(u8(250)), -300)`.",
+        "for j in range(i32(u8(i)), i32(u8(250)), -300): pass",
         "",
     ),
     (

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from poot.kernel.build import contiguous_strides
+from poot.kernel.faults import given
 from poot.kernel.interpret import affine, flow
 from poot.kernel.interpret.affine import Affine, Value, as_array
 from poot.kernel.interpret.atomics import update
@@ -150,7 +151,9 @@ class Translator:
         return lambda f: f.arrays[name].load(f, [index(f) for index in indices], access)
 
     def access(self, node: Load | Store | Atomic) -> Access:
-        return Access(node.buffer, self.sites[id(node)] if node.checked else None, node.where)
+        wide = [given(index) for index in node.indices]
+        named = tuple(None if index is None else self.expr(index) for index in wide)
+        return Access(node.buffer, self.sites[id(node)] if node.checked else None, node.where, named)
 
     # --- statements ---
 

@@ -39,11 +39,15 @@ _UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One load, store or atomic of the kernel; `site` is its number in fault records, None where unchecked."""
+    """One load, store or atomic of the kernel; `site` is its number in fault records, None where unchecked.
+
+    `given` evaluates the indices that were wider than the index dtype.
+    """
 
     buffer: str
     site: int | None
     where: SourceLocation | None
+    given: tuple[Callable[[Frame], Value] | None, ...]
 
 
 class Memory:
@@ -120,7 +124,9 @@ class Memory:
             return frame.mask
         lane = int(np.broadcast_to(bad, self.space.shape).argmax())
         at = [bool(np.broadcast_to(axis, self.space.shape).flat[lane]) for axis in outside].index(True)
-        index = int(np.broadcast_to(arrays[at], self.space.shape).flat[lane])
+        wide = access.given[at]
+        named = arrays[at] if wide is None else as_array(wide(frame))
+        index = int(np.broadcast_to(named, self.space.shape).flat[lane])
         assert access.site is not None
         frame.faults.claim(access.site, at, index, self.extents[at])
         return without(frame.mask, bad)

@@ -144,6 +144,14 @@ class _Reader:
                 where=self.where(name),
                 remedy=suggestion(str(error.name), known) or "define or import it before the kernel.",
             ) from None
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise KernelTypeError(
+                kernel=self.kernel,
+                message=f"the annotation of `{name}`, {annotation!r}, raises {said}",
+                where=self.where(name),
+                remedy=_EXPECTED,
+            ) from error
 
 
 def own_signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -11,9 +11,10 @@ from typing import Any, cast
 from poot.dtypes import DType, bool_, f32
 from poot.kernel import language, ops
 from poot.kernel.ir import Expr
+from poot.kernel.parse.expressions import CUT
 from poot.kernel.parse.foreign import instead_of, math_functions
 from poot.kernel.parse.intrinsics import ATOMICS, COLLECTIVES, NUMBERS, SPACES, Intrinsics
-from poot.kernel.parse.values import NONE, Array, Chosen, Static, Tuple, Typed, Value, converted, describe
+from poot.kernel.parse.values import NONE, Array, Chosen, Static, Tuple, Typed, Value, converted, describe, quietly
 
 #: Functions of `math` and of the language, and the rows of the table that they are.
 ROWS: dict[object, str] = {
@@ -60,8 +61,7 @@ class Calls(Intrinsics):
                 case ast.Tuple():
                     return Tuple(tuple(self.sequence([self.later(item) for item in node.elts])))
                 case ast.BinOp():
-                    left, right = self.sequence([self.later(node.left), self.later(node.right)])
-                    return self.binary(node.op, left, right, node, (node.left, node.right))
+                    return self.spine(node)
                 case ast.UnaryOp():
                     return self.unary(node)
                 case ast.BoolOp():
@@ -92,7 +92,7 @@ class Calls(Intrinsics):
             return self.cast(function, node)
         try:
             known = _handler(function)
-        except TypeError:  # an object without a hash
+        except Exception:  # an object without a hash, or with one of its own that raises
             known = None
         if known is not None:
             return known(self, function, node)
@@ -105,9 +105,9 @@ class Calls(Intrinsics):
         remedy = instead_of(function, MATH)
         if remedy:
             pass
-        elif (getattr(function, "__module__", None) or "") == "math":
-            remedy = self.near(getattr(function, "__name__", ""), set(MATH)) or "compute it otherwise."
-        elif getattr(function, "__poot_function__", None) is not None:
+        elif quietly(function, "__module__") == "math":
+            remedy = self.near(str(quietly(function, "__name__")), set(MATH)) or "compute it otherwise."
+        elif quietly(function, "__poot_function__") is not None:
             remedy = "take the decorator from the inner function: helper functions are inlined as they are."
         else:
             remedy = "write a function with `def`; helper functions are inlined."
@@ -127,7 +127,7 @@ class Calls(Intrinsics):
         if isinstance(value, Static) and value.weak:
             number = cast("bool | int | float", value.value)
             if isinstance(number, int) and not isinstance(number, bool) and not -(1 << 63) <= number < 1 << 64:
-                self.mismatch(arg, f"{number} fits no integer dtype", "use a number of 64 bits.")
+                self.mismatch(arg, f"{describe(value)} fits no integer dtype", "use a number of 64 bits.")
             return Typed(self.k.const(converted(number, dtype), dtype))
         if isinstance(value, Chosen):
             return self.of_choices(lambda a, _: self.cast_value(a, dtype, arg), value, Static(0), (arg, arg))
@@ -217,12 +217,13 @@ class Calls(Intrinsics):
         name = "min" if function is min else "max"
         values = self.sequence([self.later(arg) for arg in nodes])
         result, first = values[0], nodes[0]
-        for value, other in zip(values[1:], nodes[1:], strict=True):
+        for number, (value, other) in enumerate(zip(values[1:], nodes[1:], strict=True), 1):
             if isinstance(result, Static) and isinstance(value, Static) and result.weak and value.weak:
                 result = Static(cast("Any", function)(result.value, value.value))
                 continue
             x, y = self.pair(result, value, node, (first, other))
-            result = Typed(self.k.op(name, x, y))
+            expr = self.k.op(name, x, y)
+            result = Typed(expr if number % CUT else self.bind(expr))
         return result
 
     def length(self, function: object, node: ast.Call) -> Value:

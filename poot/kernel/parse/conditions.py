@@ -13,7 +13,7 @@ from typing import cast
 
 from poot.dtypes import bool_
 from poot.kernel.ir import Assign, Const, Expr, If, Let, Stmt, Var
-from poot.kernel.parse.expressions import Expressions
+from poot.kernel.parse.expressions import CUT, Expressions
 from poot.kernel.parse.values import Array, Static, Tuple, Typed, Value, is_atom, is_weak, loads, weak_numbers, zero
 
 
@@ -68,7 +68,7 @@ class Conditions(Expressions):
     def chain(self, both: bool, parts: Sequence[Callable[[], Expr | bool]]) -> Value:
         """Conditions, each evaluated only where those before it leave the answer open."""
         result = parts[0]()
-        for part in parts[1:]:
+        for number, part in enumerate(parts[1:], 1):
             if isinstance(result, bool):
                 if result is not both:
                     return Static(result)
@@ -82,6 +82,7 @@ class Conditions(Expressions):
                 result = self._guarded(both, result, made, right)
             else:
                 result = self.k.op("and" if both else "or", result, cast("Expr", right))
+                result = result if number % CUT else self.bind(result, "holds")
         return Static(result) if isinstance(result, bool) else Typed(result)
 
     def _guarded(self, both: bool, left: Expr, made: list[Stmt], right: Expr | bool) -> Expr:

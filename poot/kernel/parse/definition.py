@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, SupportsIndex, TypeAlias, cast, overload
 
-from poot.errors import ArgumentError, ArgumentTypeError
+from poot.errors import ArgumentError, ArgumentTypeError, KernelTypeError
 from poot.kernel.parse.annotations import Parameters, parameters
 from poot.kernel.parse.source import FunctionSource, function_source
 from poot.kernel.parse.syntax import check_syntax
 
 Size: TypeAlias = "int | tuple[int, ...]"
 Triple: TypeAlias = tuple[int, int, int]
+#: What a launch is told beside the kernel's parameters.
+OPTIONS = ("threads", "groups", "workgroup", "device")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,13 +71,21 @@ def definition(
     """
     if not isinstance(function, FunctionType):
         raise ArgumentTypeError(what="@poot.kernel", actual=type(function).__name__, expected="a Python function")
-    name = function.__name__ if name is None else name
     source = function_source(function)
-    if not name.isidentifier():
-        raise ArgumentError(what="name of a kernel", actual=name, expected="an identifier")
-    size = None if workgroup is None else triple(workgroup, f"workgroup of kernel {name}")
+    if name is not None and not (isinstance(cast("object", name), str) and name.isidentifier()):
+        raise ArgumentError(what="name of a kernel", actual=name, expected="an identifier", where=source.start)
+    name = function.__name__ if name is None else name
+    try:
+        size = None if workgroup is None else triple(workgroup, f"workgroup of kernel {name}")
+    except ArgumentError as error:
+        raise error.at(source.start) from None
     check_syntax(source, name)
-    return Definition(source, parameters(source, name, around or {}), name, size, unchecked)
+    found = parameters(source, name, around or {})
+    taken = next((argument for argument in source.arguments if argument.arg in OPTIONS), None)
+    if taken is not None:
+        what = f"`{taken.arg}` is an option of every launch, and cannot be a parameter"
+        raise KernelTypeError(kernel=name, message=what, where=source.where(taken), remedy="give it another name.")
+    return Definition(source, found, name, size, unchecked)
 
 
 @overload

@@ -114,7 +114,9 @@ class Elements(Conditions):
         if dtype is index:
             return expr
         if dtype.max > index.max:
-            # Clamped to one past every extent, so that an index too large for the index dtype is still out of range.
+            # Clamped to one past every extent, so that an index too large for the index dtype is still out of range;
+            # bound, so that a fault can name it as it was.
+            expr = self.bind(expr, "at")
             expr = self.k.op("min", expr, self.k.const(int(index.max), dtype))
             if dtype.min < index.min:
                 expr = self.k.op("max", expr, self.k.const(-1, dtype))

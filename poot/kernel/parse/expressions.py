@@ -46,8 +46,11 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, _Compute]] = {
     ast.NotIn: ("", lambda a, b: a not in b),
 }
 _IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+#: Bits of an integer that constants are computed to.
+_BITS = 1 << 13
+#: Operations that stand inside one another before the value so far becomes a local.
+CUT = 24
 _BITWISE = ("|", "^", "&", "<<", ">>", "~")
-_LARGEST_EXPONENT = 4096
 
 
 class Expressions(Scope, ABC):
@@ -66,6 +69,27 @@ class Expressions(Scope, ABC):
         return lambda: self.value(node)
 
     # --- arithmetic ---
+
+    def spine(self, node: ast.BinOp) -> Value:
+        """`a + b + c …`, from the left; of a long one the parts so far are kept in locals, so that nothing nests deep.
+
+        A product below a sum stays there, where the two may be one operation with one rounding.
+        """
+        links: list[ast.BinOp] = []
+        first: ast.expr = node
+        while isinstance(first, ast.BinOp):
+            links.insert(0, first)
+            first = first.left
+        value, since = self.value(first), 0
+        for link, after in zip(links, (*links[1:], None), strict=True):
+            with self.at(link):
+                left, right = self.sequence([lambda left=value: left, self.later(link.right)])
+                value = self.binary(link.op, left, right, link, (link.left, link.right))
+                since += 1
+                summed = isinstance(link.op, ast.Mult) and after is not None and isinstance(after.op, ast.Add | ast.Sub)
+                if since >= CUT and after is not None and not summed and isinstance(value, Typed):
+                    value, since = Typed(self.bind(value.expr)), 0
+        return value
 
     def operate(self, name: str, sign: str, args: Sequence[Expr], node: ast.AST) -> Typed:
         """An operation of the table on operands of one dtype, if it takes that dtype."""
@@ -127,14 +151,19 @@ class Expressions(Scope, ABC):
         """Two constants, computed as Python computes them."""
         if sign == "/" and isinstance(left, int) and isinstance(right, int):
             self.mismatch(node, f"`/` on integers in `{ast.unparse(node)}`", "write `//`, or make one of them a float.")
-        if sign in ("**", "<<") and isinstance(right, int) and right > _LARGEST_EXPONENT:
+        if (
+            sign in ("**", "<<")
+            and isinstance(left, int)
+            and isinstance(right, int)
+            and _bits(sign, left, right) > _BITS
+        ):
             self.mismatch(node, f"`{ast.unparse(node)}` is too large", "use a smaller number.")
         try:
             result = compute(left, right)
         except ZeroDivisionError:
             self.mismatch(node, f"`{ast.unparse(node)}` divides by zero", "correct the constants.")
-        except (ArithmeticError, TypeError, ValueError) as error:
-            self.mismatch(node, f"`{ast.unparse(node)}`: {error}", "correct the constants.")
+        except Exception as error:  # whatever an object's own operator raises
+            self.mismatch(node, f"`{ast.unparse(node)}`: {error or type(error).__name__}", "correct the constants.")
         if isinstance(result, complex):
             self.mismatch(node, f"`{ast.unparse(node)}` is a complex number", "correct the constants.")
         return result
@@ -188,6 +217,11 @@ class Expressions(Scope, ABC):
             )
         x, y = self.pair(left, right, node, nodes)
         return self.operate(name, "comparison", (x, y), node)
+
+
+def _bits(sign: str, left: int, right: int) -> int:
+    """About how many bits a power or shift of constants has."""
+    return abs(left).bit_length() * right if sign == "**" and abs(left) > 1 else right if sign == "<<" else 0
 
 
 def _is_two(exponent: object, base: DType) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from poot.dtypes import as_dtype
 from poot.errors import PootError
+from poot.kernel.parse.values import quietly
 
 _LOOP = "write a `for` loop."
 
@@ -62,8 +63,8 @@ def instead_of(function: object, known: Mapping[str, object]) -> str:
     owner = _owner(function)
     if owner:
         return owner
-    module = getattr(function, "__module__", None) or ("numpy" if type(function).__module__ == "numpy" else "")
-    name = str(getattr(function, "__name__", ""))
+    module = str(quietly(function, "__module__") or ("numpy" if type(function).__module__ == "numpy" else ""))
+    name = str(quietly(function, "__name__") or "")
     if module.partition(".")[0] not in _LIBRARIES:
         return ""
     if isinstance(function, type):
@@ -92,7 +93,7 @@ def _owner(function: object) -> str:
     if isinstance(function, functools.partial):
         inner = getattr(cast("Any", function).func, "__name__", "f")
         return f"write a function around it: `def g(x): return {inner}(…)`, with the arguments that are fixed."
-    if hasattr(function, "cache_info"):
+    if quietly(function, "cache_info") is not None:
         return "call the function itself: take the cache off, or call its `.__wrapped__`; helper functions are inlined."
     return ""
 

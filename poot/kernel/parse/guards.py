@@ -62,7 +62,10 @@ class Guards:
             if space.get(name, MISSING) is not value and not same_meaning(space.get(name, MISSING), value):
                 return False
         for owner, name, value in self._attributes:
-            found = getattr(owner, name, MISSING)
+            try:
+                found = getattr(owner, name, MISSING)
+            except Exception:  # read again by the parser, which says what is wrong
+                return False
             if found is not value and not same_meaning(found, value):
                 return False
         return True

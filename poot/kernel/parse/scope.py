@@ -14,21 +14,27 @@ import math
 import types
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar, cast
 
 import numpy as np
 
 from poot.dtypes import DType, f32, i32, i64
-from poot.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, SourceLocation
+from poot.errors import (
+    KernelError,
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    SourceLocation,
+    UnsupportedDTypeError,
+)
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Alloc, Assign, Collective, Expr, Let, Stmt, Var
 from poot.kernel.language import WORDS
 from poot.kernel.parse import remedies
 from poot.kernel.parse.annotations import closure
-from poot.kernel.parse.bindings import Bindings
+from poot.kernel.parse.frames import Frame as Frame
+from poot.kernel.parse.frames import Local as Local
 from poot.kernel.parse.guards import MISSING, Guards
-from poot.kernel.parse.source import FunctionSource
 from poot.kernel.parse.values import (
     Array,
     Chosen,
@@ -44,6 +50,7 @@ from poot.kernel.parse.values import (
     loads,
     meeting,
     plain,
+    shown,
     static_value,
     walk_expr,
     weak_dtype,
@@ -54,33 +61,6 @@ from poot.probe import has
 
 #: Python's own functions that kernels have; the others have hints in calls.py.
 BUILTINS = ("abs", "bool", "divmod", "float", "int", "len", "max", "min", "pow", "range")
-
-
-@dataclass(slots=True)
-class Local:
-    """A name of a function: a variable, declared in `block`, or another name for a value; `fixed` is a parameter's."""
-
-    value: Value
-    where: SourceLocation
-    variable: bool = False
-    fixed: bool = False
-    block: list[Stmt] | None = None
-
-
-@dataclass(slots=True)
-class Frame:
-    """One function being parsed."""
-
-    source: FunctionSource
-    bindings: Bindings
-    env: dict[str, Local] = field(default_factory=dict[str, Local])
-    #: Locals that have a value on every way to this point; None where no way leads here.
-    definite: set[str] | None = field(default_factory=set[str])
-    #: For each loop around this point, what was definite at its breaks; None for one that is written out.
-    loops: list[list[set[str]] | None] = field(default_factory=list["list[set[str]] | None"])
-    #: The open blocks of the function, innermost last: the identity of the tree's list, and the statements so far.
-    blocks: list[tuple[int, list[Stmt]]] = field(default_factory=list[tuple[int, "list[Stmt]"]])
-    helper: bool = False
 
 
 class Scope:
@@ -213,13 +193,22 @@ class Scope:
                 f"`{ast.unparse(node)}` is a {kind}, whose contents may change after the kernel is compiled",
                 "make it a tuple.",
             )
-        return static_value(value)
+        try:
+            return static_value(value)
+        except UnsupportedDTypeError:
+            text, kind = ast.unparse(node), type(value).__name__
+            remedy = "convert it outside the kernel: float(…) or int(…)."
+            self.mismatch(node, f"`{text}` is a Python {kind}, which no dtype of a kernel holds", remedy)
 
     def member(self, node: ast.Attribute, owner: object) -> Value:
         """An attribute of a Python object."""
         module = owner.__name__ if isinstance(owner, types.ModuleType) else ""
         lasting = module.partition(".")[0] in ("poot", "math", "numpy")
-        value = getattr(owner, node.attr, MISSING) if lasting else self.guards.attribute(owner, node.attr)
+        try:
+            value = getattr(owner, node.attr, MISSING) if lasting else self.guards.attribute(owner, node.attr)
+        except Exception as error:  # whatever an object's own `__getattr__` raises
+            what = f"`{ast.unparse(node)}` raises {type(error).__name__}: {error}"
+            self.unknown(node, what, "give it a plain attribute, or read it outside the kernel.")
         if value is MISSING:
             hint = self.near(node.attr, set(dir(owner))).replace("poot.", "")
             if module == "poot" and hasattr(math, node.attr):
@@ -266,10 +255,11 @@ class Scope:
         if isinstance(value, bool) or dtype.kind == "bool":
             remedy = remedies.truth(value) if dtype.kind == "bool" else f"write `{dtype}({value!r})`."
             self.mismatch(node, f"{describe(Static(value))} meets {dtype}", remedy)
-        wrap = f", or `{dtype}({value!r})` if it is to wrap" if dtype.is_integer else ""
+        what = shown(value) if shown(value)[:2] != "of" else describe(Static(value))
+        wrap = f", or `{dtype}({value!r})` if it is to wrap" if dtype.is_integer and what[0] != "t" else ""
         self.mismatch(
             node,
-            f"{value!r} does not fit {dtype}",
+            f"{what} does not fit {dtype}",
             f"use a number between {dtype.min} and {dtype.max}{wrap}.",
         )
 

@@ -13,10 +13,13 @@ from poot.kernel.parse.assignments import Assignments
 from poot.kernel.parse.bindings import returns
 from poot.kernel.parse.conditions import Way
 from poot.kernel.parse.scope import Local
+from poot.kernel.parse.syntax import SPLIT
 from poot.kernel.parse.values import NONE, Array, Static, Tuple, Typed, Value, plain
 
 #: Turns that `poot.unroll` may write out.
 _MOST_TURNS = 4096
+#: Parts of `if a and b …` that become one `if` inside the other.
+_NESTED = 8
 #: The dtype in which the distance of two values always fits.
 _UNSIGNED = {dtype: BY_NAME[f"u{dtype.bits}"] for dtype in INTEGERS}
 
@@ -43,7 +46,10 @@ class Statements(Assignments):
             if self.frame.definite is None:
                 break
             with self.at(stmt):
-                result = self.stmt(stmt)
+                try:
+                    result = self.stmt(stmt)
+                except RecursionError:
+                    self.refuse(stmt, "this statement nests too deep", SPLIT)
             if result is not None:
                 self.frame.definite = None
                 return result
@@ -80,7 +86,8 @@ class Statements(Assignments):
     def branch(self, stmt: ast.If) -> Value | None:
         frame = self.frame
         chain = stmt.test if isinstance(stmt.test, ast.BoolOp) and isinstance(stmt.test.op, ast.And) else None
-        if chain is not None and not stmt.orelse and not (frame.helper and returns(stmt)):
+        short = chain is not None and len(chain.values) <= _NESTED
+        if chain is not None and short and not stmt.orelse and not (frame.helper and returns(stmt)):
             self.nested(chain.values, stmt.body)
             return None
         condition = self.test(stmt.test, "`if`")
@@ -148,6 +155,9 @@ class Statements(Assignments):
             self.turns(stmt, self.constant_range(values, nodes, step))
             return
         start, stop = self.limits(values, nodes, call)
+        if not start.dtype.min and -start.dtype.max <= step < 0:
+            self.descending(stmt, start, stop, -step)
+            return
         if not start.dtype.min <= step <= start.dtype.max:
             signed = BY_NAME[f"i{max(32, start.dtype.bits)}"]
             casts = ", ".join(f"{signed}({ast.unparse(node)})" for node in nodes)
@@ -197,6 +207,16 @@ class Statements(Assignments):
             return k.let(k.op("add", start, k.op("mul", k.bitcast(turn, dtype), step)), name)
 
         self.loop(stmt, none, turns, 1, element)
+
+    def descending(self, stmt: ast.For, start: Expr, stop: Expr, size: int) -> None:
+        """A range of an unsigned dtype that counts down by `size`: a loop over its turns, as `strided` has it."""
+        assert isinstance(stmt.target, ast.Name)
+        k, name, dtype = self.k, plain(stmt.target.id), start.dtype
+        first, past, by = self.bind(start), self.bind(stop), k.const(size, dtype)
+        one, none = k.const(1, dtype), k.const(0, dtype)
+        last = k.op("floor_div", k.op("sub", k.op("sub", first, past), one), by)
+        turns = k.op("select", k.op("gt", first, past), k.op("add", last, one), none)
+        self.loop(stmt, none, turns, 1, lambda turn: k.let(k.op("sub", first, k.op("mul", turn, by)), name))
 
     def count(self, target: ast.Name, value: Value) -> None:
         """Give the name of a loop its value for one turn."""

@@ -13,6 +13,9 @@ from poot.errors import KernelSyntaxError
 from poot.kernel.parse.source import FunctionSource
 
 _LOOP = "write a `for` loop."
+#: How many nodes may stand inside one another: every pass over a kernel goes down them.
+_DEEPEST = 100
+SPLIT = "split it: give a part of it a name, or write a helper function."
 _OUT = "write results to an Out buffer."
 
 #: Node classes that no kernel may have: what they are called, and what to write instead.
@@ -79,7 +82,20 @@ class _Checker:
     def fail(self, node: ast.AST, message: str, remedy: str) -> NoReturn:
         raise KernelSyntaxError(kernel=self.kernel, message=message, where=self.source.where(node), remedy=remedy)
 
-    def check(self, node: ast.AST) -> None:
+    def check(self, top: ast.AST) -> None:
+        """Check a statement and all below it; operands on the left of a chain of operators do not nest."""
+        waiting = [(top, 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            if depth > _DEEPEST and hasattr(node, "lineno"):
+                part = "statement" if isinstance(node, ast.stmt) else "expression"
+                self.fail(node, f"this {part} stands inside more than {_DEEPEST} others", SPLIT)
+            self._check(node)
+            spine = node.left if isinstance(node, ast.BinOp) else None
+            below = [(child, depth if child is spine else depth + 1) for child in ast.iter_child_nodes(node)]
+            waiting += reversed(below)
+
+    def _check(self, node: ast.AST) -> None:
         name = type(node).__name__
         if name not in ACCEPTED:
             what, remedy = REFUSED.get(name, (f"`{name}`", "write it in another way."))
@@ -87,11 +103,6 @@ class _Checker:
         rule = cast("Callable[[_Checker, ast.AST], None] | None", getattr(type(self), name.lower(), None))
         if rule is not None:
             rule(self, node)
-        for child in ast.iter_child_nodes(node):
-            if name == "BinOp" and isinstance(child, ast.MatMult):
-                what, remedy = REFUSED["MatMult"]
-                self.fail(node, f"{what} is not part of the kernel language", remedy)
-            self.check(child)
 
     # --- nodes that are accepted in some forms only ---
 
@@ -107,6 +118,11 @@ class _Checker:
         self.loop(node)
         if not isinstance(node.target, ast.Name):
             self.fail(node.target, "a loop counts with one name", "write `for i in range(…)`.")
+
+    def binop(self, node: ast.BinOp) -> None:
+        if isinstance(node.op, ast.MatMult):
+            what, remedy = REFUSED["MatMult"]
+            self.fail(node, f"{what} is not part of the kernel language", remedy)
 
     def augassign(self, node: ast.AugAssign) -> None:
         if isinstance(node.op, ast.MatMult):

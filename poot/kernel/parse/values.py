@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
+from typing_extensions import override
 
 from poot.dtypes import DType, as_dtype, bool_, f32, f64, i32, i64, promote
 from poot.kernel.ir import Access, Const, Expr, Index, Load, Space, Var, operands
@@ -41,6 +42,11 @@ class Static:
     def weak(self) -> bool:
         """Whether it is a number that takes the dtype it meets."""
         return isinstance(self.value, (bool, int, float))
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        """Equal where they mean the same; an object's own `__eq__` is never asked."""
+        return isinstance(other, Static) and same_meaning(self.value, other.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,8 @@ class Chosen(Typed):
 Value: TypeAlias = Typed | Static | Array | Tuple
 
 NONE = Static(None)
+#: Bits of integers that messages spell out.
+_LONG = 256
 
 
 def describe(value: Value) -> str:
@@ -94,7 +102,7 @@ def _described(value: object) -> str:
         case bool():
             return f"the constant {value}"
         case int() | float():
-            return f"the number {value}"
+            return f"the number {shown(value)}"
         case str():
             return f"the string {value!r}"
         case None:
@@ -102,7 +110,7 @@ def _described(value: object) -> str:
         case DType():
             return f"the dtype {value.name}"
         case _:
-            name = getattr(value, "__name__", None)
+            name = quietly(value, "__name__")
             kind = type(value).__name__
             return f"the {kind} `{name}`" if isinstance(name, str) else f"a Python {kind}"
 
@@ -122,6 +130,21 @@ def weak_numbers(value: Value) -> tuple[bool | int | float, ...]:
     if isinstance(value, Chosen):
         return weak_numbers(value.first) + weak_numbers(value.second)
     return (value.value,) if isinstance(value, Static) and value.weak else ()
+
+
+def shown(number: object) -> str:
+    """A number as it is written; of a very long one how long it is, since Python may refuse to spell it."""
+    if isinstance(number, int) and number.bit_length() > _LONG:
+        return f"of {number.bit_length()} bits"
+    return repr(number)
+
+
+def quietly(value: object, name: str) -> object:
+    """An attribute of any object, or None; an object's own `__getattr__` may raise whatever it likes."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
 
 
 def weak_dtype(value: bool | int | float, index: DType = i32) -> DType:
@@ -170,7 +193,7 @@ def fits(value: bool | int | float, dtype: DType) -> bool:
     if dtype is bool_ or isinstance(value, bool):
         return dtype is bool_ and isinstance(value, bool)
     if dtype.is_float:
-        return not math.isfinite(value) or math.isfinite(_rounded(value, dtype))
+        return (isinstance(value, float) and not math.isfinite(value)) or math.isfinite(_rounded(value, dtype))
     return isinstance(value, int) and dtype.min <= value <= dtype.max
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from poot.dtypes import DType, bool_, i64
+from poot.kernel.faults import given
 from poot.kernel.ir import (
     Alloc,
     Assert,
@@ -230,6 +231,11 @@ class Body:
         value = self.expr(stmt.value)
         self._guarded(stmt, array, indices, lambda: store(self.e, array, address(self.e, array, indices), value))
 
+    def _named(self, node: Load | Store | Atomic, indices: list[Value]) -> list[Value]:
+        """The indices of an access as they were before they were held to the range of the index dtype."""
+        written = zip(map(given, node.indices), indices, strict=True)
+        return [index if wide is None else self.expr(wide) for wide, index in written]
+
     def _guarded(self, stmt: Store, array: Memory, indices: list[Value], write: Callable[[], None]) -> None:
         e = self.e
         inside = self.faults.inside(array, indices) if stmt.checked else ""
@@ -244,7 +250,7 @@ class Body:
         e.jump(joined)
         e.label(rare)
         with e.scope():
-            self.faults.report(stmt, indices, array.extents)
+            self.faults.report(stmt, self._named(stmt, indices), array.extents)
         e.label(joined)
 
     def _atomic(self, stmt: Atomic) -> None:
@@ -318,7 +324,7 @@ class Body:
         e.jump(joined)
         e.label(rare)
         with e.scope():
-            self.faults.report(node, indices, array.extents)
+            self.faults.report(node, self._named(node, indices), array.extents)
         rare_end = e.block
         e.label(joined)
         t = REGISTER[array.dtype]

@@ -82,7 +82,8 @@ class Faults:
             return str(value.constant)
         if REGISTER[value.dtype] == "i64":
             return value.text
-        return self._e.emit(f"sext {REGISTER[value.dtype]} {value.text} to i64")
+        extend = "sext" if value.dtype.kind == "int" else "zext"
+        return self._e.emit(f"{extend} {REGISTER[value.dtype]} {value.text} to i64")
 
 
 def _proven(index: Value, extent: Value) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from poot.dtypes import DType
+from poot.kernel.faults import given
 from poot.kernel.ir import Atomic, Cast, Const, Expr, Index, Load, Op, Store, Var
 from poot.kernel.render.llvm_atomics import atomic
 from poot.kernel.render.llvm_casts import cast
@@ -144,13 +145,19 @@ class Expressions:
             e.jump(joined)
         e.label(rare)
         with e.scope():
-            self.faults.report(expr, self.faults.failed(bounds), indices, array.extents)
+            self._note(expr, bounds, array, indices)
             rest = zero(t)
             if bounds.vector:
                 rest = load(e, array, address(e, array, indices, spread=True), self.faults.inside(bounds)).text
             rare_end = e.block
         e.label(joined)
         return Value(e.emit(f"phi {t} [ {value.text}, %{usual_end} ], [ {rest}, %{rare_end} ]"), expr.dtype, value.form)
+
+    def _note(self, node: Load | Store | Atomic, bounds: Bounds, array: Array, indices: list[Value]) -> None:
+        """Record a fault, of the indices as they were before they were held to the range of the index dtype."""
+        written = zip(map(given, node.indices), indices, strict=True)
+        named = [index if wide is None else self(wide) for wide, index in written]
+        self.faults.report(node, self.faults.failed(bounds), named, array.extents)
 
     def _report(self, node: Load | Store | Atomic, bounds: Bounds, array: Array, indices: list[Value]) -> None:
         """Record a fault if a lane is outside, and go on."""
@@ -159,7 +166,7 @@ class Expressions:
         e.branch(bounds.bad, rare, usual, rare=True)
         e.label(rare)
         with e.scope():
-            self.faults.report(node, self.faults.failed(bounds), indices, array.extents)
+            self._note(node, bounds, array, indices)
         e.label(usual)
 
     def store(self, stmt: Store) -> None:
@@ -183,7 +190,7 @@ class Expressions:
             e.jump(joined)
         e.label(rare)
         with e.scope():
-            self.faults.report(stmt, self.faults.failed(bounds), indices, array.extents)
+            self._note(stmt, bounds, array, indices)
             if bounds.vector:
                 where = address(e, array, indices, spread=True)
                 store(e, array, where, value, self.faults.inside(bounds))
@@ -206,7 +213,7 @@ class Expressions:
             e.branch(bounds.bad, rare, usual, rare=True)
             e.label(rare)
             with e.scope():
-                self.faults.report(stmt, self.faults.failed(bounds), indices, array.extents)
+                self._note(stmt, bounds, array, indices)
             e.jump(usual if bounds.vector else joined)
             e.label(usual)
         with e.scope():

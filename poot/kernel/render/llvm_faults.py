@@ -138,7 +138,7 @@ class Faults:
             return wide(e, index)
         t = REGISTER[index.dtype]
         one = e.lane(e.vector(index), e.register[index.dtype], lane)
-        return one if t == "i64" else e.emit(f"sext {t} {one} to i64")
+        return one if t == "i64" else e.emit(f"{'sext' if index.dtype.kind == 'int' else 'zext'} {t} {one} to i64")
 
 
 def _below(t: str, index: str, extent: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from poot.dtypes import DType, bool_
 from poot.errors import SourceLocation, Unsupported
 from poot.kernel.build import contiguous_strides
+from poot.kernel.faults import given
 from poot.kernel.ir import (
     Alloc,
     Assign,
@@ -148,9 +149,13 @@ class ThreadsValues(ABC):
         """Open a block that runs where every index is inside its extent; the first that is not is the fault."""
         site, keyword = self.sites[id(node)], "if"
         for axis, index in enumerate(indices):
-            extent = self.extent(array, axis)
+            extent, wide, dtype = self.extent(array, axis), given(node.indices[axis]), self.kernel.index_dtype
             self.line(f"{keyword} ({self.outside(index, extent)}) {{")
-            self.line(f"    {self.fault(site, axis, index.text, extent.text, self.kernel.index_dtype)}")
+            if wide is not None:
+                end = Index("extent", axis, node.buffer, dtype) if isinstance(array, BufferParam) else None
+                dtype, index = wide.dtype, self.expr(wide)
+                extent = self.constant(array.shape[axis] or 0, dtype) if end is None else self.expr(Cast(end, dtype))
+            self.line(f"    {self.fault(site, axis, index.text, extent.text, dtype)}")
             keyword = "} else if"
         self.line("} else {" if indices else "{")
         self.indent += "    "

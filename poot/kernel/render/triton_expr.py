@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from poot.dtypes import DType, bf16, bool_, f16, f32, i32
 from poot.errors import Unsupported
 from poot.kernel.build import contiguous_strides
+from poot.kernel.faults import given
 from poot.kernel.ir import (
     Alloc,
     Assert,
@@ -171,7 +172,9 @@ class Expressions:
             inside = w.bind("inside", " & ".join(test.text for _, test in tests))
         axis, at, end = "", "", ""
         for number, test in reversed(tests):
-            here = (str(number), *(f"{term.text}.to(tl.int64)" for term in (indices[number], buffer.extents[number])))
+            wide = given(node.indices[number])
+            index = indices[number] if wide is None else self(wide)
+            here = (str(number), *(f"{term.text}.to(tl.int64)" for term in (index, buffer.extents[number])))
             if not axis:
                 axis, at, end = here
                 continue

@@ -102,6 +102,7 @@ class Flow:
                     target=self.w.spelling.target,
                     message="Triton has none",
                     where=stmt.where,
+                    remedy='write it for "ptx", which has both.',
                 )
 
     # --- locals ---

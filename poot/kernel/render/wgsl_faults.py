@@ -5,7 +5,7 @@ Drivers write every function out where it is called, and atomics are long: a che
 
 from __future__ import annotations
 
-from poot.dtypes import DType, i64, u64
+from poot.dtypes import DType, i32, i64, u64
 
 #: Gives a thread's fault to the record, if it is the first of the launch.
 REPORT = """
@@ -28,8 +28,8 @@ fn report_fault() {
 def record(name: str, index: DType) -> str:
     """A function that keeps a fault of a thread; `index` is the dtype of the index and the extent."""
     t = index.name
-    high = "i32({0} >> 32u)" if index in (i64, u64) else "{0} >> 31u"
-    low = "i32({0})" if index in (i64, u64) else "{0}"
+    high = "i32({0} >> 32u)" if index in (i64, u64) else "{0} >> 31u" if index is i32 else "0"
+    low = "{0}" if index is i32 else "i32({0})"
     return f"""
 fn {name}(site: i32, axis: i32, index: {t}, extent: {t}) {{
     if (kept_fault[0] == 0) {{
