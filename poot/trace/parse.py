@@ -43,8 +43,12 @@ def parse_graph(text: str) -> Graph:
     parser = _Parser(text)
     try:
         graph = parser.graph()
+    except PootError:
+        raise
     except RecursionError:
         parser.fail("nested too deeply")
+    except (ValueError, OverflowError, struct.error):
+        parser.fail("a number that is too long")
     if parser.token.kind != "end":
         parser.fail("expected the end of the text")
     check_graph(graph)

@@ -184,3 +184,10 @@ def test_pipes_are_no_files(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / name)
         with pytest.raises(WeightFileError, match="is no regular file"):
             read_safetensors(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ["%" + "9" * 5000, "%0: f32[" + "9" * 5000 + "]"])
+def test_numbers_of_thousands_of_digits(text: str) -> None:
+    written = str(graph())
+    with pytest.raises(PootError):
+        parse_graph(written.replace("%0", text, 1))

@@ -23,7 +23,7 @@ from poot.errors import ArgumentError, DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, is_array, python_number
 from poot.trace.dispatch import bind1, is_traced, joined, lift
 from poot.trace.ops import elementwise, functions, indexing, logic, manipulation, ordering
-from poot.trace.ops.axes import one_axis, shape_argument, static_int
+from poot.trace.ops.axes import flag, one_axis, shape_argument, static_int
 from poot.trace.ops.creation import between, constant, iota
 from poot.trace.ops.namespace import missing
 from poot.trace.ops.promotion import cast, common_float, dtype_argument, dtype_of, literal, shape_of
@@ -340,7 +340,7 @@ def choice(
 
 def _positions(key: ArrayLike, count: int, extents: tuple[int, ...], replace: bool, p: ArrayLike | None) -> Array:
     """The positions (i32) that `choice` draws of `count`."""
-    wanted = math.prod(extents)
+    wanted, replace = math.prod(extents), flag(replace, "choice: replace")
     if wanted and (count < 1 or (not replace and wanted > count)):
         expected = "at least one element" if replace else f"at most {count} without replacement"
         raise ArgumentError(what="choice", actual=f"{wanted} of {count}", expected=expected, where=user_location())
