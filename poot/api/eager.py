@@ -16,7 +16,7 @@ from poot.api.array import DeviceArray, Held, Memory
 from poot.api.cache import CallCache
 from poot.api.constants import keep
 from poot.api.devices import choose
-from poot.api.invoke import lend
+from poot.api.invoke import await_borrowed, lend
 from poot.api.precision import Precision
 from poot.backends.device import BufferView, DeviceBackend
 from poot.backends.executable import Call
@@ -90,6 +90,7 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
         views.append(BufferView(lent.buffer))
         alive.append(lent)
     memories, check = _run(call, views, device)
+    await_borrowed(alive, device)
     if check is not None and not regions:
         check.where = user_location()
     outputs = call.executable.program.graph.outputs

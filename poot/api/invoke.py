@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -73,6 +74,7 @@ class Compiled:
                 alive.append(lent)
         kept = keep(self.call, values, views) if self.call.kept else None
         buffers, check = self.call(views, None if kept is None else kept.buffers)
+        await_borrowed(alive, device)
         memories = [Memory(device, buffer) for buffer in buffers]
         atoms = self.recorded.graph.outputs
         arrays = [
@@ -114,6 +116,12 @@ def lend(name: str, value: Any, spec: ArraySpec, device: DeviceBackend, precisio
     memory = Memory(device, device.allocate(spec.nbytes))
     device.write(BufferView(memory.buffer), array)
     return memory
+
+
+def await_borrowed(bound: Iterable[object], device: DeviceBackend) -> None:
+    """Wait for a launch that reads the caller's own arrays: once the call returns, they may change."""
+    if any(isinstance(each, Borrowed) for each in bound):
+        device.synchronize()
 
 
 def host_value(source: Source, arguments: Arguments, captures: Captures) -> Any:

@@ -174,8 +174,7 @@ class _Bench:
             )
             with np.errstate(all="ignore"):
                 results = cast("Sequence[Any]", evaluate(task.graph, bindings).output)
-            arrays = results if isinstance(results, (tuple, list)) else (results,)
-            self._expected = dict(zip(task.writes, map(np.asarray, arrays), strict=True))
+            self._expected = dict(zip(task.writes, map(np.asarray, results), strict=True))
 
     def _allocate(self, nbytes: int) -> Buffer:
         buffer = self._device.allocate(nbytes)

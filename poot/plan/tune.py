@@ -17,7 +17,7 @@ from poot.plan.cost import Costs
 from poot.plan.groups import Group
 from poot.plan.schedules.common import GroupPlan
 from poot.target import Target
-from poot.trace.graph import Graph, Variable
+from poot.trace.graph import Graph, Tree, Variable
 
 Make = Callable[[], GroupPlan]
 
@@ -70,6 +70,7 @@ def task_of(group: Group, default: GroupPlan, others: Mapping[str, Make], target
         (),
         equations,
         tuple(group.outputs),
+        Tree("tuple", (Tree(),) * len(group.outputs)),
         name="group",
     )
     specs = {value.id: value.spec for value in (*group.reads.values(), *group.outputs)}

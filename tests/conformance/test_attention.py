@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import poot
+from poot import ops
 from poot.trace.evaluate import evaluate
 from tests.attention_cases import CASES, causal, normal, stream_anything
 from tests.plan_support import compare
@@ -46,3 +47,16 @@ def test_long_rows_on_the_cpu() -> None:
     graph = traced.program(*arrays).graph
     expected = evaluate(graph, dict(zip("qkv", arrays, strict=True))).output
     compare(np.asarray(traced(*arrays)), expected, exact=False)
+
+
+@pytest.mark.parametrize("shape", [(128, 32), (2, 128, 32), (2, 4, 128, 32), (2, 4, 128, 64), (64, 64)], ids=str)
+def test_keys_that_are_values_too(shape: tuple[int, ...], device_name: str) -> None:
+    """Fewer arrays, so other registers: a frame of several pages must not cost one that is in use."""
+    rng = np.random.default_rng(0)
+    q, k = (rng.standard_normal(shape, dtype=np.float32) for _ in range(2))
+    for function in (
+        lambda q, k: ops.nn.softmax(q @ k.mT) @ k,
+        lambda q, k: ops.nn.softmax(k @ k.mT * 0.1) @ k + q * 0,
+    ):
+        wanted = poot.trace(function).evaluate(q, k)
+        np.testing.assert_allclose(np.asarray(poot.trace(function, device=device_name)(q, k)), wanted, atol=2e-4)

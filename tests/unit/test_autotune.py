@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 
 import poot
@@ -22,6 +23,8 @@ from poot.kernel.ir import Const, Load, Op, Store
 from poot.plan.cost import costs
 from poot.plan.schedules.common import GroupPlan
 from poot.plan.tune import Task, Tuned, alternatives
+
+TRACE: Any = poot.trace
 
 X = np.random.default_rng(0).standard_normal((48, 40)).astype(np.float32)
 W = np.random.default_rng(1).standard_normal((40, 64)).astype(np.float32)
@@ -244,3 +247,26 @@ def test_names_of_alternatives_differ_from_the_default() -> None:
         for kind in ("map", "reduce", "contract", "attention"):
             found = alternatives(figures, kind, 256)
             assert found and figures not in found.values()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * 2, x + 1),
+        lambda x: (ops.mean(x, axis=1), ops.max(x, axis=1)),
+        lambda x: ops.nn.softmax(x)[:, :4] + x[0, 0],
+        lambda x: {"a": x + 1, "b": ops.nn.softmax(x + 1)},
+    ],
+)
+def test_kernels_of_several_results_are_tuned(function: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((64, 128), dtype=np.float32)
+    found = TRACE(function, autotune=True, device="cpu")(x)
+    wanted = TRACE(function).evaluate(x)
+    for one, other in zip(optree.tree_leaves(found), optree.tree_leaves(wanted), strict=True):
+        np.testing.assert_allclose(np.asarray(one), other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(128, 128, 192), (256, 64, 192), (64, 128, 96)])
+def test_tiles_of_few_sums_are_possible(m: int, k: int, n: int) -> None:
+    a, b = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+    assert (np.asarray(TRACE(lambda a, b: a @ b, autotune=True, device="cpu")(a, b)) == k).all()

@@ -57,6 +57,11 @@ class ClBuffer:
     shared: bool = False
     freed: bool = False
 
+    @property
+    def read_only(self) -> bool:
+        """Whether it is memory of the caller's that nobody may write."""
+        return self.host is not None and not self.host.flags.writeable
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClKernel:

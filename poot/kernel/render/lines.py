@@ -16,9 +16,9 @@ def argument_name(slot: Slot) -> str:
         case "extent" | "stride":
             return f"%arg.{slot.param}.{slot.kind}.{slot.axis}"
         case "launch" | "fault":
-            return f"%arg.{slot.kind}"
+            return f"%own.{slot.kind}"
         case _:
-            return f"%arg.{slot.kind}.{_AXES[slot.axis]}"
+            return f"%own.{slot.kind}.{_AXES[slot.axis]}"
 
 
 def user_line(where: SourceLocation) -> str:

@@ -83,8 +83,11 @@ class _Writer:
             "entry:",
         ]
         tail = ["  ret void", "}", *([RECORD_FUNCTION] if self.faults.used else [])]
-        # Large frames touch their pages in order, so that running out of stack is noticed.
-        probe = ' "probe-stack"="inline-asm"' if self.stack > 1 << 12 else ""
+        # Large frames touch their pages in order, so that running out of stack is noticed.  LLVM must then make the
+        # frame before anything else: else its loop over the pages may overwrite a register that is in use.
+        large = self.stack > 1 << 12
+        probe = ' "probe-stack"="inline-asm"' if large else ""
+        head += ["  %frame = alloca i64", "  store volatile i64 0, ptr %frame"] if large else []
         tail += [f'attributes #0 = {{ nounwind "prefer-vector-width"="512"{probe} }}']
         tail += ["attributes #1 = { cold noinline nounwind }"]
         return "\n".join([*head, *e.entry, *e.lines, *tail, *e.metadata]) + "\n"

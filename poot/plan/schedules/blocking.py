@@ -55,7 +55,9 @@ def blocking(shape: Shape, *, panels: bool, row_panels: bool = False) -> Blockin
         rows = _usual_rows(shape, most)
         return Blocking(most, 1 if panels else _usual_columns(shape, most, rows), rows)
     found = min(
-        _candidates(shape, most, panels=panels, row_panels=row_panels), key=lambda blocking: _cycles(shape, blocking)
+        _candidates(shape, most, panels=panels, row_panels=row_panels),
+        key=lambda blocking: _cycles(shape, blocking),
+        default=Blocking(most, 1, 1),  # where so few sums do not hold the rows that go together
     )
     row_bytes = max(shape.length * shape.rows.atom.dtype.itemsize, 1)
     band = max(_BAND // row_bytes, _BAND_ROWS)

@@ -1,7 +1,7 @@
 ; checked_gather: 128 threads a block
 target triple = "amdgcn-amd-amdhsa"
 
-define amdgpu_kernel void @poot_checked_gather(ptr addrspace(1) noalias readonly align 4 %arg.x, i32 %arg.x.extent.0, i32 %arg.x.extent.1, i32 %arg.x.stride.0, ptr addrspace(1) noalias readonly align 4 %arg.at, i32 %arg.at.extent.0, ptr addrspace(1) noalias align 4 %arg.y, i32 %arg.y.extent.0, i32 %arg.threads.x, i32 %arg.num_groups.x, i32 %arg.num_groups.y, i32 %arg.num_groups.z, i32 %arg.launch, ptr addrspace(1) %arg.fault) #0 !reqd_work_group_size !1 {
+define amdgpu_kernel void @poot_checked_gather(ptr addrspace(1) noalias readonly align 4 %arg.x, i32 %arg.x.extent.0, i32 %arg.x.extent.1, i32 %arg.x.stride.0, ptr addrspace(1) noalias readonly align 4 %arg.at, i32 %arg.at.extent.0, ptr addrspace(1) noalias align 4 %arg.y, i32 %arg.y.extent.0, i32 %own.threads.x, i32 %own.num_groups.x, i32 %own.num_groups.y, i32 %own.num_groups.z, i32 %own.launch, ptr addrspace(1) %own.fault) #0 !reqd_work_group_size !1 {
 entry:
   %v1 = call range(i32 0, -2147483648) i32 @llvm.amdgcn.workgroup.id.x()
   %v2 = call range(i32 0, 65536) i32 @llvm.amdgcn.workgroup.id.y()
@@ -9,7 +9,7 @@ entry:
   %v4 = call range(i32 0, 128) i32 @llvm.amdgcn.workitem.id.x()
   %v5 = mul nuw nsw i32 %v1, 128
   %v6 = add nuw nsw i32 %v5, %v4
-  %v7 = icmp slt i32 %v6, %arg.threads.x
+  %v7 = icmp slt i32 %v6, %own.threads.x
   br i1 %v7, label %active8, label %end
 active8:
   ; <golden checked_gather>:1: y[i] = x[at[i, 0], at[i, 1]]
@@ -28,7 +28,7 @@ outside11:
   %v20 = select i1 %v19, i32 0, i32 1
   %v21 = select i1 %v19, i64 %v17, i64 0
   %v22 = select i1 %v19, i64 %v18, i64 2
-  call void @poot.fault(ptr addrspace(1) %arg.fault, i32 %arg.launch, i32 0, i32 %v20, i64 %v21, i64 %v22)
+  call void @poot.fault(ptr addrspace(1) %own.fault, i32 %own.launch, i32 0, i32 %v20, i64 %v21, i64 %v22)
   br label %loaded12
 loaded12:
   %v23 = phi i32 [ %v16, %inside10 ], [ 0, %outside11 ]
@@ -48,7 +48,7 @@ outside26:
   %v36 = select i1 %v35, i32 0, i32 1
   %v37 = select i1 %v35, i64 %v33, i64 1
   %v38 = select i1 %v35, i64 %v34, i64 2
-  call void @poot.fault(ptr addrspace(1) %arg.fault, i32 %arg.launch, i32 1, i32 %v36, i64 %v37, i64 %v38)
+  call void @poot.fault(ptr addrspace(1) %own.fault, i32 %own.launch, i32 1, i32 %v36, i64 %v37, i64 %v38)
   br label %loaded27
 loaded27:
   %v39 = phi i32 [ %v32, %inside25 ], [ 0, %outside26 ]
@@ -74,7 +74,7 @@ outside44:
   %v58 = select i1 %v57, i32 0, i32 1
   %v59 = select i1 %v57, i64 %v55, i64 %v53
   %v60 = select i1 %v57, i64 %v56, i64 %v54
-  call void @poot.fault(ptr addrspace(1) %arg.fault, i32 %arg.launch, i32 3, i32 %v58, i64 %v59, i64 %v60)
+  call void @poot.fault(ptr addrspace(1) %own.fault, i32 %own.launch, i32 3, i32 %v58, i64 %v59, i64 %v60)
   br label %loaded45
 loaded45:
   %v61 = phi float [ %v52, %inside43 ], [ 0.0, %outside44 ]
@@ -87,7 +87,7 @@ inside63:
 outside64:
   %v67 = sext i32 %v6 to i64
   %v68 = sext i32 %arg.y.extent.0 to i64
-  call void @poot.fault(ptr addrspace(1) %arg.fault, i32 %arg.launch, i32 2, i32 0, i64 %v67, i64 %v68)
+  call void @poot.fault(ptr addrspace(1) %own.fault, i32 %own.launch, i32 2, i32 0, i64 %v67, i64 %v68)
   br label %stored65
 stored65:
   ; <golden checked_gather>:2: assert at[i, 0] < 1000, 'small'
@@ -95,7 +95,7 @@ stored65:
   %v72 = xor i1 %v69, true
   br i1 %v72, label %failed70, label %held71, !prof !0
 failed70:
-  call void @poot.fault(ptr addrspace(1) %arg.fault, i32 %arg.launch, i32 4, i32 0, i64 0, i64 0)
+  call void @poot.fault(ptr addrspace(1) %own.fault, i32 %own.launch, i32 4, i32 0, i64 0, i64 0)
   br label %held71
 held71:
   br label %end

@@ -3,7 +3,7 @@ target triple = "amdgcn-amd-amdhsa"
 
 @poot_warps = internal addrspace(3) global [2 x i64] undef, align 16
 
-define amdgpu_kernel void @poot_scan(ptr addrspace(1) noalias readonly align 4 %arg.x, ptr addrspace(1) align 4 %arg.y, i32 %arg.num_groups.x, i32 %arg.num_groups.y, i32 %arg.num_groups.z, i32 %arg.launch, ptr addrspace(1) %arg.fault) #0 !reqd_work_group_size !1 {
+define amdgpu_kernel void @poot_scan(ptr addrspace(1) noalias readonly align 4 %arg.x, ptr addrspace(1) align 4 %arg.y, i32 %own.num_groups.x, i32 %own.num_groups.y, i32 %own.num_groups.z, i32 %own.launch, ptr addrspace(1) %own.fault) #0 !reqd_work_group_size !1 {
 entry:
   %v1 = call range(i32 0, -2147483648) i32 @llvm.amdgcn.workgroup.id.x()
   %v2 = call range(i32 0, 65536) i32 @llvm.amdgcn.workgroup.id.y()
@@ -11,14 +11,14 @@ entry:
   %v4 = call ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
   %v5 = getelementptr inbounds i8, ptr addrspace(4) %v4, i64 4
   %v6 = load i32, ptr addrspace(4) %v5, align 4
-  %v7 = icmp ne i32 %v6, %arg.num_groups.y
+  %v7 = icmp ne i32 %v6, %own.num_groups.y
   br i1 %v7, label %folded9, label %plain8, !prof !0
 folded9:
   %v10 = mul nuw i32 %v3, %v6
   %v11 = add nuw i32 %v10, %v2
-  %v12 = urem i32 %v11, %arg.num_groups.y
-  %v13 = udiv i32 %v11, %arg.num_groups.y
-  %v14 = icmp uge i32 %v13, %arg.num_groups.z
+  %v12 = urem i32 %v11, %own.num_groups.y
+  %v13 = udiv i32 %v11, %own.num_groups.y
+  %v14 = icmp uge i32 %v13, %own.num_groups.z
   br i1 %v14, label %end, label %plain8
 plain8:
   %v15 = phi i32 [ %v2, %entry ], [ %v12, %folded9 ]

@@ -9,21 +9,21 @@ entry:
   %v3 = getelementptr i8, ptr %args, i64 24
   %arg.y.extent.0 = load i32, ptr %v3, align 8, !invariant.load !1
   %v4 = getelementptr i8, ptr %args, i64 32
-  %arg.threads.x = load i32, ptr %v4, align 8, !invariant.load !1
+  %own.threads.x = load i32, ptr %v4, align 8, !invariant.load !1
   %v5 = getelementptr i8, ptr %args, i64 40
-  %arg.num_groups.x = load i32, ptr %v5, align 8, !invariant.load !1
+  %own.num_groups.x = load i32, ptr %v5, align 8, !invariant.load !1
   %v6 = getelementptr i8, ptr %args, i64 48
-  %arg.num_groups.y = load i32, ptr %v6, align 8, !invariant.load !1
+  %own.num_groups.y = load i32, ptr %v6, align 8, !invariant.load !1
   %v7 = getelementptr i8, ptr %args, i64 56
-  %arg.num_groups.z = load i32, ptr %v7, align 8, !invariant.load !1
+  %own.num_groups.z = load i32, ptr %v7, align 8, !invariant.load !1
   %v8 = getelementptr i8, ptr %args, i64 64
-  %arg.launch = load i32, ptr %v8, align 8, !invariant.load !1
+  %own.launch = load i32, ptr %v8, align 8, !invariant.load !1
   %v9 = getelementptr i8, ptr %args, i64 72
-  %arg.fault = load ptr, ptr %v9, align 8, !invariant.load !1
-  %v10 = sext i32 %arg.threads.x to i64
-  %v11 = sext i32 %arg.num_groups.x to i64
-  %v12 = sext i32 %arg.num_groups.y to i64
-  %v13 = sext i32 %arg.num_groups.z to i64
+  %own.fault = load ptr, ptr %v9, align 8, !invariant.load !1
+  %v10 = sext i32 %own.threads.x to i64
+  %v11 = sext i32 %own.num_groups.x to i64
+  %v12 = sext i32 %own.num_groups.y to i64
+  %v13 = sext i32 %own.num_groups.z to i64
   %v17 = icmp slt i64 %begin, %end
   br i1 %v17, label %start, label %done14
 start:
@@ -77,7 +77,7 @@ outside48:
   %v61 = call i32 @llvm.cttz.i32(i32 %v60, i1 true)
   %v62 = extractelement <32 x i32> %v55, i32 %v61
   %v63 = sext i32 %v62 to i64
-  call void @poot.fault(ptr %arg.fault, i32 %arg.launch, i32 0, i32 0, i64 %v63, i64 %v42)
+  call void @poot.fault(ptr %own.fault, i32 %own.launch, i32 0, i32 0, i64 %v63, i64 %v42)
   %v64 = getelementptr float, ptr %arg.x, i64 %g37
   %v65 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr align 4 %v64, <32 x i1> %v58, <32 x float> zeroinitializer), !alias.scope !5, !noalias !6
   br label %loaded50
@@ -121,7 +121,7 @@ outside92:
   %v95 = extractelement <32 x i32> %v84, i32 %v94
   %v96 = sext i32 %v95 to i64
   %v97 = sext i32 %arg.x.extent.0 to i64
-  call void @poot.fault(ptr %arg.fault, i32 %arg.launch, i32 0, i32 0, i64 %v96, i64 %v97)
+  call void @poot.fault(ptr %own.fault, i32 %own.launch, i32 0, i32 0, i64 %v96, i64 %v97)
   br label %inside93
 inside93:
   %v98 = getelementptr float, ptr %arg.x, i64 %v75

@@ -5,18 +5,18 @@ entry:
   %v1 = getelementptr i8, ptr %args, i64 8
   %arg.y = load ptr, ptr %v1, align 8, !invariant.load !1
   %v2 = getelementptr i8, ptr %args, i64 16
-  %arg.num_groups.x = load i32, ptr %v2, align 8, !invariant.load !1
+  %own.num_groups.x = load i32, ptr %v2, align 8, !invariant.load !1
   %v3 = getelementptr i8, ptr %args, i64 24
-  %arg.num_groups.y = load i32, ptr %v3, align 8, !invariant.load !1
+  %own.num_groups.y = load i32, ptr %v3, align 8, !invariant.load !1
   %v4 = getelementptr i8, ptr %args, i64 32
-  %arg.num_groups.z = load i32, ptr %v4, align 8, !invariant.load !1
+  %own.num_groups.z = load i32, ptr %v4, align 8, !invariant.load !1
   %v5 = getelementptr i8, ptr %args, i64 40
-  %arg.launch = load i32, ptr %v5, align 8, !invariant.load !1
+  %own.launch = load i32, ptr %v5, align 8, !invariant.load !1
   %v6 = getelementptr i8, ptr %args, i64 48
-  %arg.fault = load ptr, ptr %v6, align 8, !invariant.load !1
-  %v7 = sext i32 %arg.num_groups.x to i64
-  %v8 = sext i32 %arg.num_groups.y to i64
-  %v9 = sext i32 %arg.num_groups.z to i64
+  %own.fault = load ptr, ptr %v6, align 8, !invariant.load !1
+  %v7 = sext i32 %own.num_groups.x to i64
+  %v8 = sext i32 %own.num_groups.y to i64
+  %v9 = sext i32 %own.num_groups.z to i64
   %v13 = icmp slt i64 %begin, %end
   br i1 %v13, label %start, label %done10
 start:

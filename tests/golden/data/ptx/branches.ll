@@ -1,7 +1,7 @@
 ; branches: 128 threads a block
 target triple = "nvptx64-nvidia-cuda"
 
-define ptx_kernel void @poot_branches(ptr addrspace(1) noalias readonly align 4 %arg.x, i32 %arg.x.extent.0, ptr addrspace(1) noalias align 4 %arg.y, i32 %arg.y.extent.0, i32 %arg.threads.x, i32 %arg.num_groups.x, i32 %arg.num_groups.y, i32 %arg.num_groups.z, i32 %arg.launch, ptr addrspace(1) %arg.fault) #0 {
+define ptx_kernel void @poot_branches(ptr addrspace(1) noalias readonly align 4 %arg.x, i32 %arg.x.extent.0, ptr addrspace(1) noalias align 4 %arg.y, i32 %arg.y.extent.0, i32 %own.threads.x, i32 %own.num_groups.x, i32 %own.num_groups.y, i32 %own.num_groups.z, i32 %own.launch, ptr addrspace(1) %own.fault) #0 {
 entry:
   %c11 = alloca float
   %v1 = call range(i32 0, -2147483648) i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -10,7 +10,7 @@ entry:
   %v4 = call range(i32 0, 128) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %v5 = mul nuw nsw i32 %v1, 128
   %v6 = add nuw nsw i32 %v5, %v4
-  %v7 = icmp slt i32 %v6, %arg.threads.x
+  %v7 = icmp slt i32 %v6, %own.threads.x
   br i1 %v7, label %active8, label %end
 active8:
   %v9 = getelementptr inbounds float, ptr addrspace(1) %arg.x, i32 %v6

@@ -3,7 +3,7 @@ target triple = "nvptx64-nvidia-cuda"
 
 @poot_large_shared_shared = external addrspace(3) global [0 x i8], align 16
 
-define ptx_kernel void @poot_large_shared(ptr addrspace(1) align 4 %arg.y, i32 %arg.num_groups.x, i32 %arg.num_groups.y, i32 %arg.num_groups.z, i32 %arg.launch, ptr addrspace(1) %arg.fault) #0 {
+define ptx_kernel void @poot_large_shared(ptr addrspace(1) align 4 %arg.y, i32 %own.num_groups.x, i32 %own.num_groups.y, i32 %own.num_groups.z, i32 %own.launch, ptr addrspace(1) %own.fault) #0 {
 entry:
   %v1 = getelementptr inbounds i8, ptr addrspace(3) @poot_large_shared_shared, i32 0
   %v2 = getelementptr inbounds i8, ptr addrspace(3) @poot_large_shared_shared, i32 65536
@@ -11,14 +11,14 @@ entry:
   %v4 = call range(i32 0, 65536) i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
   %v5 = call range(i32 0, 65536) i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
   %v6 = call range(i32 0, 65536) i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
-  %v7 = icmp ne i32 %v6, %arg.num_groups.y
+  %v7 = icmp ne i32 %v6, %own.num_groups.y
   br i1 %v7, label %folded9, label %plain8, !prof !0
 folded9:
   %v10 = mul nuw i32 %v5, %v6
   %v11 = add nuw i32 %v10, %v4
-  %v12 = urem i32 %v11, %arg.num_groups.y
-  %v13 = udiv i32 %v11, %arg.num_groups.y
-  %v14 = icmp uge i32 %v13, %arg.num_groups.z
+  %v12 = urem i32 %v11, %own.num_groups.y
+  %v13 = udiv i32 %v11, %own.num_groups.y
+  %v14 = icmp uge i32 %v13, %own.num_groups.z
   br i1 %v14, label %end, label %plain8
 plain8:
   %v15 = phi i32 [ %v4, %entry ], [ %v12, %folded9 ]

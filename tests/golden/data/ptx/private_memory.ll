@@ -1,7 +1,7 @@
 ; private_memory: 128 threads a block
 target triple = "nvptx64-nvidia-cuda"
 
-define ptx_kernel void @poot_private_memory(ptr addrspace(1) noalias align 4 %arg.y, i32 %arg.n, i32 %arg.num_groups.x, i32 %arg.num_groups.y, i32 %arg.num_groups.z, i32 %arg.launch, ptr addrspace(1) %arg.fault) #0 {
+define ptx_kernel void @poot_private_memory(ptr addrspace(1) noalias align 4 %arg.y, i32 %arg.n, i32 %own.num_groups.x, i32 %own.num_groups.y, i32 %own.num_groups.z, i32 %own.launch, ptr addrspace(1) %own.fault) #0 {
 entry:
   %c1 = alloca [8 x i32], align 16
   %v2 = call range(i32 0, -2147483648) i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
@@ -33,7 +33,7 @@ inside18:
   br label %loaded20
 outside19:
   %v23 = sext i32 %arg.n to i64
-  call void @poot.fault(ptr addrspace(1) %arg.fault, i32 %arg.launch, i32 0, i32 0, i64 %v23, i64 8)
+  call void @poot.fault(ptr addrspace(1) %own.fault, i32 %own.launch, i32 0, i32 0, i64 %v23, i64 8)
   br label %loaded20
 loaded20:
   %v24 = phi i32 [ %v22, %inside18 ], [ 0, %outside19 ]

@@ -1,7 +1,7 @@
 ; private_registers: 128 threads a block
 target triple = "nvptx64-nvidia-cuda"
 
-define ptx_kernel void @poot_private_registers(ptr addrspace(1) noalias readonly align 4 %arg.x, ptr addrspace(1) noalias align 4 %arg.y, i32 %arg.num_groups.x, i32 %arg.num_groups.y, i32 %arg.num_groups.z, i32 %arg.launch, ptr addrspace(1) %arg.fault) #0 {
+define ptx_kernel void @poot_private_registers(ptr addrspace(1) noalias readonly align 4 %arg.x, ptr addrspace(1) noalias align 4 %arg.y, i32 %own.num_groups.x, i32 %own.num_groups.y, i32 %own.num_groups.z, i32 %own.launch, ptr addrspace(1) %own.fault) #0 {
 entry:
   %c1 = alloca [4 x float], align 16
   %v2 = call range(i32 0, -2147483648) i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()

@@ -3,20 +3,20 @@ target triple = "nvptx64-nvidia-cuda"
 
 @poot_warps = internal addrspace(3) global [3 x i64] undef, align 16
 
-define ptx_kernel void @poot_scan(ptr addrspace(1) noalias readonly align 4 %arg.x, ptr addrspace(1) align 4 %arg.y, i32 %arg.num_groups.x, i32 %arg.num_groups.y, i32 %arg.num_groups.z, i32 %arg.launch, ptr addrspace(1) %arg.fault) #0 {
+define ptx_kernel void @poot_scan(ptr addrspace(1) noalias readonly align 4 %arg.x, ptr addrspace(1) align 4 %arg.y, i32 %own.num_groups.x, i32 %own.num_groups.y, i32 %own.num_groups.z, i32 %own.launch, ptr addrspace(1) %own.fault) #0 {
 entry:
   %v1 = call range(i32 0, -2147483648) i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %v2 = call range(i32 0, 65536) i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
   %v3 = call range(i32 0, 65536) i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
   %v4 = call range(i32 0, 65536) i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
-  %v5 = icmp ne i32 %v4, %arg.num_groups.y
+  %v5 = icmp ne i32 %v4, %own.num_groups.y
   br i1 %v5, label %folded7, label %plain6, !prof !0
 folded7:
   %v8 = mul nuw i32 %v3, %v4
   %v9 = add nuw i32 %v8, %v2
-  %v10 = urem i32 %v9, %arg.num_groups.y
-  %v11 = udiv i32 %v9, %arg.num_groups.y
-  %v12 = icmp uge i32 %v11, %arg.num_groups.z
+  %v10 = urem i32 %v9, %own.num_groups.y
+  %v11 = udiv i32 %v9, %own.num_groups.y
+  %v12 = icmp uge i32 %v11, %own.num_groups.z
   br i1 %v12, label %end, label %plain6
 plain6:
   %v13 = phi i32 [ %v2, %entry ], [ %v10, %folded7 ]

@@ -1,7 +1,7 @@
 ; wide_indices: 256 threads a block
 target triple = "nvptx64-nvidia-cuda"
 
-define ptx_kernel void @poot_wide_indices(ptr addrspace(1) noalias readonly align 4 %arg.x, i64 %arg.x.extent.0, ptr addrspace(1) noalias align 4 %arg.y, i64 %arg.y.extent.0, i64 %arg.threads.x, i64 %arg.num_groups.x, i64 %arg.num_groups.y, i64 %arg.num_groups.z, i32 %arg.launch, ptr addrspace(1) %arg.fault) #0 {
+define ptx_kernel void @poot_wide_indices(ptr addrspace(1) noalias readonly align 4 %arg.x, i64 %arg.x.extent.0, ptr addrspace(1) noalias align 4 %arg.y, i64 %arg.y.extent.0, i64 %own.threads.x, i64 %own.num_groups.x, i64 %own.num_groups.y, i64 %own.num_groups.z, i32 %own.launch, ptr addrspace(1) %own.fault) #0 {
 entry:
   %v1 = call range(i32 0, -2147483648) i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %v2 = call range(i32 0, 65536) i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
@@ -13,7 +13,7 @@ entry:
   %v8 = zext i32 %v7 to i64
   %v9 = mul nuw nsw i64 %v4, 256
   %v10 = add nuw nsw i64 %v9, %v8
-  %v11 = icmp slt i64 %v10, %arg.threads.x
+  %v11 = icmp slt i64 %v10, %own.threads.x
   br i1 %v11, label %active12, label %end
 active12:
   ; <golden wide_indices>:1: y[i] = x[2 * i]
