@@ -139,7 +139,7 @@ class Signature:
 
     def leaf(self, path: str, value: Any) -> Leaf:
         """Classify one leaf."""
-        if not issubclass(type(value), _KNOWN):  # `isinstance` would ask a proxy for its class
+        if not issubclass(type(value), (*_KNOWN, type)):  # `isinstance` would ask a proxy for its class
             return self._foreign(path, value)
         if isinstance(value, WeakTracer):
             value = value.materialise(value.dtype)

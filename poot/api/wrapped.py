@@ -7,14 +7,17 @@ import inspect
 from types import FunctionType, MethodType
 from typing import Any, cast
 
-from poot.api.libraries import unwrap
+from poot.api.libraries import is_bound, unwrap
 from poot.errors import ArgumentTypeError
+from poot.probe import attributes
 
 
 def plain_function(wrapped: object) -> tuple[FunctionType, object]:
     """The function below a callable, and the instance that it is bound to or None; ArgumentTypeError for others."""
     owner = getattr(wrapped, "__self__", None)
     inner = unwrap(wrapped.__func__ if isinstance(wrapped, MethodType) else wrapped)
+    if is_bound(inner):
+        inner = attributes(inner)["__poot_function__"]
     function = _of_partial(cast("functools.partial[Any]", inner)) if isinstance(inner, functools.partial) else inner
     if not isinstance(function, FunctionType):
         raise ArgumentTypeError(
