@@ -28,7 +28,7 @@ from poot.trace.tree import flatten, key_order, leaves_of
 LeafKind = Literal["array", "spec", "int", "float", "static"]
 
 _STATIC = (bool, str, bytes, enum.Enum, np.dtype)
-_KNOWN = (Array, WeakTracer, np.ndarray, np.generic, ArraySpec, DType, int, float, *_STATIC)
+_KNOWN = (Array, WeakTracer, np.ndarray, np.generic, ArraySpec, DType, int, float, type, *_STATIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Signature:
 
     def leaf(self, path: str, value: Any) -> Leaf:
         """Classify one leaf."""
-        if not issubclass(type(value), (*_KNOWN, type)):  # `isinstance` would ask a proxy for its class
+        if not issubclass(type(value), _KNOWN):  # `isinstance` would ask a proxy for its class
             return self._foreign(path, value)
         if isinstance(value, WeakTracer):
             value = value.materialise(value.dtype)

@@ -142,15 +142,17 @@ class Traced(Generic[R_co]):
         device = choose(self.options.device, _homes(arguments, captures))
         precision = self._precision(device)
         parts = self._parts(arguments, captures)
-        compiled = _CACHE.find(self._key(parts, device))
+        call = self._key(parts, device, precision)
+        compiled = _CACHE.find(call)
         if compiled is not None and not compiled.recorded.holds(captures.arrays):
-            _CACHE.drop(self._key(parts, device), compiled)
+            _CACHE.drop(call, compiled)
             compiled = None
         if compiled is None:
             if self._learn_names(arguments):
                 captures = self._captures(arguments)
                 parts = self._parts(arguments, captures)
-            compiled = _CACHE.get(self._key(parts, device), lambda: self._compile(arguments, captures, device, parts))
+                call = self._key(parts, device, precision)
+            compiled = _CACHE.get(call, lambda: self._compile(arguments, captures, device, parts))
         result = compiled.run(arguments, captures, device, precision)
         if self.options.donate:
             self._give_away(arguments)
@@ -207,8 +209,7 @@ class Traced(Generic[R_co]):
         known, self._shared.names = self._shared.names, names
         return names != known
 
-    def _key(self, parts: Mapping[str, Hashable], device: DeviceBackend) -> Hashable:
-        precision = self._precision(device)
+    def _key(self, parts: Mapping[str, Hashable], device: DeviceBackend, precision: Precision) -> Hashable:
         return (code_token(self.__code__), *parts.items(), device.name, id(device), self.options, precision)
 
     def _precision(self, device: DeviceBackend | None) -> Precision:

@@ -34,7 +34,8 @@ class Ahead:
         """Let a worker compile a kernel as soon as one is free."""
         self._waiting.append(kernel)
         if self._workers is not None:
-            self._workers.submit(self._next)
+            with contextlib.suppress(RuntimeError):  # the interpreter is on its way out: whoever waits compiles it
+                self._workers.submit(self._next)
 
     def help(self) -> None:
         """Compile whatever no worker has begun."""
