@@ -35,6 +35,7 @@ from poot.kernel.render.gpu_faults import record_function
 from poot.kernel.render.gpu_machine import Machine, numbered
 from poot.kernel.render.gpu_memory import Memory
 from poot.kernel.render.lines import argument_name
+from poot.kernel.render.llvm_arguments import span
 from poot.kernel.render.llvm_emit import MEMORY, REGISTER, Emitter, Value, constant
 
 #: What collectives of the largest block take of shared memory beside a kernel's arrays: a word for each wave.
@@ -170,7 +171,7 @@ class _Writer:
                 for axis, stride in enumerate(param.strides)
             )
             base = argument_name(Slot("buffer", param.dtype, param.name))
-            narrow = _span(param) < 1 << 31
+            narrow = span(param) < 1 << 31
             scope = self.machine.device
             arrays[param.name] = Memory(param.name, param.dtype, base, extents, strides, index, 1, narrow, scope)
         return arrays
@@ -304,16 +305,6 @@ class _Writer:
         if REGISTER[dtype] == "i64":
             text = self.e.emit(f"zext i32 {text} to i64")
         return Value(text, dtype, low=0, high=high)
-
-
-def _span(param: BufferParam) -> int:
-    """The greatest distance between two elements, 2^31 where it is only known at launch."""
-    total = 0
-    for extent, stride in zip(param.shape, param.strides, strict=True):
-        if extent is None or stride is None:
-            return 1 << 31
-        total += max(extent - 1, 0) * abs(stride)
-    return total
 
 
 def _bytes(node: Alloc) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from poot.kernel.render.gpu_memory import Memory
-from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value
+from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, first_outside
 
 _RECORD_FUNCTION = """\
 define internal void @poot.fault(ptr addrspace(1) %record, i32 %launch, i32 %site, i32 %axis, i64 %index, i64 %end) #1 {
@@ -62,16 +62,9 @@ class Faults:
         """Record a fault, of the first axis whose index is outside, counted from `first`."""
         e = self._e
         self.used = True
-        axis, at, end = "0", "0", "0"
-        for number in reversed(range(len(indices))):
-            index, extent = (self._wide(value) for value in (indices[number], extents[number]))
-            if number == len(indices) - 1:
-                axis, at, end = str(first + number), index, extent
-                continue
-            past = e.emit(f"icmp uge i64 {index}, {extent}")
-            axis = e.emit(f"select i1 {past}, i32 {number}, i32 {axis}")
-            at = e.emit(f"select i1 {past}, i64 {index}, i64 {at}")
-            end = e.emit(f"select i1 {past}, i64 {extent}, i64 {end}")
+        axis, at, end = first_outside(
+            e, len(indices), lambda number: (self._wide(indices[number]), self._wide(extents[number])), first
+        )
         e.do(
             f"call void @poot.fault(ptr addrspace(1) {self._record}, i32 {self._launch}, "
             f"i32 {self._sites[id(node)]}, i32 {axis}, i64 {at}, i64 {end})"

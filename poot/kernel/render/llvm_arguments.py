@@ -94,11 +94,11 @@ def _buffers(e: Emitter, kernel: Kernel, loaded: dict[Slot, str], result: Argume
             for axis, stride in enumerate(param.strides)
         )
         base = loaded[Slot("buffer", param.dtype, param.name)]
-        narrow = _span(param) < 1 << 31
+        narrow = span(param) < 1 << 31
         result.arrays[param.name] = Array(param.name, param.dtype, base, extents, strides, tags, narrow=narrow)
 
 
-def _span(param: BufferParam) -> int:
+def span(param: BufferParam) -> int:
     """The greatest distance between two elements, 2^31 where it is only known at launch."""
     total = 0
     for extent, stride in zip(param.shape, param.strides, strict=True):

@@ -8,7 +8,7 @@ lane 0 and its stride (`Affine`); all others are vectors.  With one lane everyth
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -342,3 +342,21 @@ def _wrapped(value: int, bits: int) -> int:
     """A number as a signed integer of some width."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
+
+
+def first_outside(e: Emitter, count: int, pair: Callable[[int], tuple[str, str]], first: int) -> tuple[str, str, str]:
+    """The first of `count` axes, counted from `first`, whose index is not below its extent: the axis, and both as i64.
+
+    `pair` gives an axis's index and extent; where there is no axis, all three are 0.
+    """
+    axis, at, end = "0", "0", "0"
+    for number in reversed(range(count)):
+        index, extent = pair(number)
+        if number == count - 1:
+            axis, at, end = str(first + number), index, extent
+            continue
+        past = e.emit(f"icmp uge i64 {index}, {extent}")
+        axis = e.emit(f"select i1 {past}, i32 {number}, i32 {axis}")
+        at = e.emit(f"select i1 {past}, i64 {index}, i64 {at}")
+        end = e.emit(f"select i1 {past}, i64 {extent}, i64 {end}")
+    return axis, at, end

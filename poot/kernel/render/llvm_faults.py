@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value
+from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, first_outside
 from poot.kernel.render.llvm_memory import Array, wide
 
 #: Claims the record by compare-and-swap and fills it in; see FAULT_WORDS in ir.py for its layout.
@@ -116,16 +116,9 @@ class Faults:
         # Where all fail together, any lane that is active will do.
         together = all(index.uniform for index in indices)
         lane = "" if together else e.first_lane(failed or e.mask or e.all_lanes)
-        axis, at, extent = "0", "0", "0"
-        for number in reversed(range(len(indices))):
-            index, end = self._index(indices[number], lane), wide(e, extents[number])
-            if number == len(indices) - 1:
-                axis, at, extent = str(first + number), index, end
-                continue
-            past = e.emit(f"icmp uge i64 {index}, {end}")
-            axis = e.emit(f"select i1 {past}, i32 {number}, i32 {axis}")
-            at = e.emit(f"select i1 {past}, i64 {index}, i64 {at}")
-            extent = e.emit(f"select i1 {past}, i64 {end}, i64 {extent}")
+        axis, at, extent = first_outside(
+            e, len(indices), lambda number: (self._index(indices[number], lane), wide(e, extents[number])), first
+        )
         e.do(
             f"call void @poot.fault(ptr {self._record}, i32 {self._launch}, i32 {self._sites[id(node)]}, "
             f"i32 {axis}, i64 {at}, i64 {extent})"
