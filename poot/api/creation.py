@@ -39,7 +39,7 @@ def asarray(
     `ops.asarray`.
     """
     if active() is not None:
-        return ops.asarray(value, dtype=dtype)
+        return ops.asarray(value, dtype=dtype, device=device, copy=copy)
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(value, (Array, np.ndarray)):
         there = device_array(value, "asarray", copy=copy)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from poot.api.array import DeviceArray
 from poot.api.creation import asarray
-from poot.api.devices import Device, default, devices
+from poot.api.devices import Device, choose, default, devices
 from poot.api.devices import device as find_device
 from poot.trace.array import Array
 from poot.trace.places import register_places
@@ -27,6 +28,11 @@ class _Places:
         if not isinstance(array, DeviceArray) or array.backend is default():
             return None
         return Device(array.backend)
+
+    def check(self, arrays: Sequence[object]) -> None:
+        homes = [array.backend for array in arrays if isinstance(array, DeviceArray)]
+        if homes:
+            choose(None, homes)
 
     def move(self, array: Array, device: Any) -> Array:
         return array.to_device(find_device(device).backend) if isinstance(array, DeviceArray) else array
