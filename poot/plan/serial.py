@@ -29,7 +29,7 @@ from poot.target import Target
 from poot.trace.graph import Graph
 
 FORMAT = "poot program"
-VERSION = 3
+VERSION = 4
 
 _IR = (
     *(ir.Const, ir.Var, ir.Load, ir.Op, ir.Cast, ir.Index, ir.Collective),
@@ -38,7 +38,7 @@ _IR = (
 )
 _PROGRAM = (
     *(ArraySpec, parts.Slot, parts.Storage, parts.Binding, parts.Launch, parts.Copy, parts.Branch, parts.Loop),
-    *(parts.Removed, parts.EquationPlan, parts.PassRecord),
+    *(parts.Removed, parts.EquationPlan, parts.Declined, parts.PassRecord),
 )
 _CLASSES: dict[str, Any] = {each.__name__: each for each in (*_IR, *_PROGRAM)}
 _FIELDS: dict[str, tuple[str, ...]] = {
