@@ -145,7 +145,7 @@ def _remembered(key: str, task: Task) -> Tuned | None:
         stored: Any = json.loads(body)
         name, launches = stored["winner"], tuple(stored["launches"])
         plan = task.others[name]() if name else task.default
-    except (ValueError, KeyError, TypeError, PootError):
+    except (ValueError, KeyError, TypeError, RecursionError, PootError):
         return None
     if _hashes(plan) != launches:
         return None

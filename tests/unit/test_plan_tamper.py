@@ -15,7 +15,7 @@ from poot.kernel.pipeline import prepare
 from poot.kernel.render.llvm_lanes import render
 from poot.plan.program import Launch, Program, Slot, Storage
 from poot.plan.serial import dump_program, load_program
-from poot.plan.typed import checker, field_checks
+from poot.typed import checker, field_checks
 from tests.plan_support import run_program
 from tests.unit.test_plan_serial import arrays, program
 
