@@ -314,7 +314,9 @@ def test_kernels_nested_as_deeply_as_may_be_run_below_many_calls() -> None:
 @pytest.mark.parametrize("device", ["cpu", "interpret"])
 def test_memory_that_no_machine_has_is_refused_by_type(device: str) -> None:
     engine = Engine(poot.device(device))
-    program = poot.compile(TRACE(lambda x: ops.nn.softmax(ops.nn.softmax(x, 0), 1)).graph(f32[9, 9]), engine.device.target)
+    program = poot.compile(
+        TRACE(lambda x: ops.nn.softmax(ops.nn.softmax(x, 0), 1)).graph(f32[9, 9]), engine.device.target
+    )
     container = opened(dump_program(program))
     container["program"]["storage"]["Storage"][1] = 1 << 61
     exe = engine.load_weights(poot.WeightStore.from_arrays({}))
