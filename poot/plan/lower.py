@@ -10,6 +10,7 @@ from poot.kernel.ir import Kernel
 from poot.plan import cost
 from poot.plan.groups import Group
 from poot.plan.indexing import Space
+from poot.plan.program import Declined
 from poot.plan.schedules.attention import lower_attention
 from poot.plan.schedules.common import Context, GroupPlan, Setup
 from poot.plan.schedules.contract import lower_contraction
@@ -41,7 +42,7 @@ class Lowering:
     contract: bool = False
     ahead: Callable[[Kernel], None] | None = None
     tuned: list[str] = field(default_factory=list[str])
-    rejected: list[str] = field(default_factory=list[str])
+    rejected: list[Declined] = field(default_factory=list[Declined])
     _numbers: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
     _by_identity: dict[int, tuple[Kernel, int]] = field(default_factory=dict[int, "tuple[Kernel, int]"])
     _plans: dict[object, GroupPlan] = field(default_factory=dict[object, GroupPlan])
@@ -91,7 +92,7 @@ def _renamed(plan: GroupPlan, rename: Callable[[int], int]) -> GroupPlan:
         Setup(setup.kernel, setup.groups, tuple(rename(a) if a >= 0 else a for a in setup.arguments))
         for setup in plan.setups
     )
-    return GroupPlan(setups, plan.temporaries)
+    return replace(plan, setups=setups)
 
 
 def _signature(group: Group) -> tuple[object, list[int]]:

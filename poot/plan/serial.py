@@ -28,13 +28,13 @@ from poot.target import Target
 from poot.trace.graph import Graph
 
 FORMAT = "poot program"
-VERSION = 3
+VERSION = 4
 
 _CODEC = Codec(
     (
         *CLASSES,
         *(ArraySpec, parts.Slot, parts.Storage, parts.Binding, parts.Launch, parts.Copy, parts.Branch, parts.Loop),
-        *(parts.Removed, parts.EquationPlan, parts.PassRecord),
+        *(parts.Removed, parts.EquationPlan, parts.Declined, parts.PassRecord),
     )
 )
 #: A program's own fields that are plain data.

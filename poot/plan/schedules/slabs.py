@@ -74,7 +74,7 @@ def slabs(shape: Shape) -> GroupPlan:
     cut = _cut(shape)
     batch = prod(axis.extent for axis in shape.batch)
     spec = ArraySpec(shape.accumulator, (batch, cut.slabs, shape.row_count, shape.lane_count))
-    return GroupPlan((_partials(shape, cut, spec), _join(shape, cut, spec)), (spec,))
+    return GroupPlan((_partials(shape, cut, spec), _join(shape, cut, spec)), (spec,), main=0)
 
 
 # --- partial sums -----------------------------------------------------------------------------------------------------
