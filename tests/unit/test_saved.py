@@ -20,7 +20,7 @@ from poot.kernel.ir import Const, For, While, walk
 from poot.kernel.pipeline import prepare
 from poot.kernel.render.llvm_lanes import render
 from poot.plan.program import Loop, Program, Step
-from poot.plan.serial import dump_program, load_program
+from poot.plan.serial import VERSION, dump_program, load_program
 from poot.saved import DEPTH, Damage, read_json
 from tests.plan_support import run_program
 
@@ -201,9 +201,11 @@ def refusal(name: str, edit: Callable[[dict[str, Any]], object]) -> str:
     return str(caught.value).partition("\n")[0]
 
 
-@pytest.mark.parametrize("version", [3.0, True, "3", None, 2, 4, [3], 10**30])
+@pytest.mark.parametrize(
+    "version", [float(VERSION), 1.0, True, str(VERSION), None, VERSION - 1, VERSION + 1, [VERSION], 10**30]
+)
 def test_a_version_is_the_integer_that_is_known(version: Any) -> None:
-    for part, known in (("program", 3), ("graph", 1), ("target", 1)):
+    for part, known in (("program", VERSION), ("graph", 1), ("target", 1)):
 
         def edit(container: dict[str, Any], part: str = part) -> None:
             (container if part == "program" else container["program"][part])["version"] = version
