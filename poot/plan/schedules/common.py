@@ -33,10 +33,18 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """The launches of a group, in order, and the temporaries between them."""
+    """The launches of a group, in order, and the temporaries between them.
+
+    `main` is the place of the one that does most of the work, and to which the group's flops are counted.
+    """
 
     setups: tuple[Setup, ...]
     temporaries: tuple[ArraySpec, ...] = ()
+    main: int = -1
+
+    def is_main(self, place: int) -> bool:
+        """Whether the launch at a place counts for the group."""
+        return place == self.main % len(self.setups)
 
 
 @dataclass(frozen=True, slots=True)
