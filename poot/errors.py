@@ -166,6 +166,13 @@ class OverflowArgumentError(PootError, OverflowError):
     default_remedy = "cast the array first, or use a value between {low} and {high}."
 
 
+class ExchangeError(PootError, BufferError):
+    """An array that one library does not give, or another does not take, as the protocols between them say."""
+
+    about_a_call = True
+    template = "{what}: {message}"
+
+
 # --- graphs and traces ----------------------------------------------------------------------------------------------
 
 
