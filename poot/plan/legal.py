@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from poot.errors import SourceLocation, Unsupported
 from poot.kernel.check_target import check_target
-from poot.kernel.ir import Kernel
+from poot.kernel.ir import Alloc, Atomic, For, Kernel, Let, walk
+from poot.plan.limits import CompileLimits
 from poot.plan.program import Slot
 from poot.target import Target
 from poot.trace.graph import Graph, Literal, Value
@@ -55,6 +56,7 @@ class Legality:
 
     target: Target
     graph: Graph
+    compile_limits: CompileLimits
     _fine: dict[int, Kernel] = field(default_factory=dict[int, Kernel])
 
     def require(
@@ -82,10 +84,35 @@ class Legality:
                 what = str(error.fields["what"]).partition(": ")[2]
                 message = f"its kernel takes {what}, and {error.fields['message']}"
                 raise self._refusal(equations, line, message) from error
+            self._require_size(kernel, equations, line)
             self._fine[id(kernel)] = kernel
 
+    def fits(self, kernel: Kernel) -> bool:
+        """Whether a kernel is within the limits of the compile, as those that loops are made of must be."""
+        limits = self.compile_limits
+        return all(size <= getattr(limits, resource) for resource, size in _sizes(kernel))
+
+    def _require_size(self, kernel: Kernel, equations: tuple[int, ...], line: SourceLocation | None) -> None:
+        """LimitError where a kernel is past a limit of the compile."""
+        what, where = self._named(equations, line)
+        for resource, size in _sizes(kernel):
+            self.compile_limits.check(resource, size, f"in the kernel {kernel.name} of {what}", where)
+
+    def _named(self, equations: tuple[int, ...], line: SourceLocation | None) -> tuple[str, SourceLocation | None]:
+        """What a launch is for, and the user's line of that."""
+        if not equations:
+            return "a copy of a literal", line
+        number = max(equations)
+        equation = self.graph.equations[number]
+        return f"equation {number} ({equation.primitive})", equation.where or line
+
     def _refusal(self, equations: tuple[int, ...], line: SourceLocation | None, message: str) -> Unsupported:
-        number = max(equations, default=-1)
-        what = f"equation {number} ({self.graph.equations[number].primitive})" if number >= 0 else "a copy of a literal"
-        where = self.graph.equations[number].where if number >= 0 else None
-        return Unsupported(what=what, target=self.target, message=message, where=where or line)
+        what, where = self._named(equations, line)
+        return Unsupported(what=what, target=self.target, message=message, where=where)
+
+
+def _sizes(kernel: Kernel) -> tuple[tuple[str, int], ...]:
+    """What a kernel takes of the limits of a compile."""
+    nodes = walk(kernel.body)
+    names = sum(isinstance(node, (Let, For, Alloc, Atomic)) for node in nodes)
+    return ("max_instructions", len(nodes)), ("max_locals", names)

@@ -36,7 +36,7 @@ def by_slabs(shape: Shape) -> bool:
     loops, along = shape.loops(shape.lanes.free), shape.loops(shape.along)
     if not shape.context.costs.slabs or shape.row_count > _FEW_ROWS or len(loops) != 1 or len(along) != 1:
         return False
-    nbytes = shape.length * shape.lane_count * shape.lanes.atom.dtype.itemsize
+    nbytes = shape.length * shape.lane_count * shape.lanes.stored
     return shape.lanes.step(loops[0][-1]) == 1 and shape.length >= _SHORT and nbytes >= _LARGE
 
 

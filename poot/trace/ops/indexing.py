@@ -22,9 +22,10 @@ from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import choice, one_axis, operands, static_ints
 from poot.trace.ops.creation import asarray
-from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, on_axes, parse
+from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, arrays_of, on_axes, parse
 from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, literal, shape_of, strong
 from poot.trace.ops.results import of_its_own
+from poot.trace.places import together
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 
@@ -33,6 +34,7 @@ from poot.trace.tracer import Tracer
 def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
     """`x[key]` with NumPy's rules: ints, slices, None, `...`, integer arrays, and masks whose values are known."""
     operand = strong(x)
+    together(operand, *arrays_of(key))
     with joined(operand):
         entries = parse(key, operand.shape)
         positions = [entry for entry in entries if isinstance(entry, Positions)]
