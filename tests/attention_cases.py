@@ -152,6 +152,49 @@ def no_maximum(q: Any, k: Any, v: Any) -> Any:
     return (powers / ops.sum(powers, axis=-1, keepdims=True)) @ v
 
 
+def deferred(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ k.mT * 0.25
+    powers = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
+    return (powers @ v) / ops.sum(powers, axis=-1, keepdims=True)
+
+
+def deferred_causal(q: Any, k: Any, v: Any) -> Any:
+    scores = ops.where(before(q.shape[-2], k.shape[-2]), q @ k.mT * 0.25, -INF)
+    powers = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
+    total = ops.sum(powers, axis=-1, keepdims=True)
+    return (powers @ v) / total
+
+
+def deferred_no_key(q: Any, k: Any, v: Any) -> Any:
+    scores = ops.where(before(offset=-5), q @ k.mT * 0.25, -INF)
+    powers = ops.exp(scores - ops.maximum(ops.max(scores, axis=-1, keepdims=True), -1e30))
+    mixed, total = powers @ v, ops.sum(powers, axis=-1, keepdims=True)
+    return ops.where(total == 0, 0.0, mixed / total)
+
+
+def deferred_reciprocal(q: Any, k: Any, v: Any) -> Any:
+    powers = ops.exp(q @ k.mT * 0.25)
+    mixed = powers @ v
+    return mixed * (1 / ops.sum(powers, axis=-1))[..., None]
+
+
+def deferred_turned(q: Any, k: Any, v: Any, x: Any) -> Any:
+    scores = ops.einsum("hqd,hkd->hqk", q, k) * 0.25
+    powers = ops.exp(scores - ops.max(scores, axis=-1)[..., None])
+    mixed = ops.einsum("hqk,hkd->qhd", powers, v)
+    total = ops.sum(powers, axis=-1).T
+    return ops.tanh((mixed / total[..., None]).reshape(K, -1)) + x
+
+
+def deferred_sinks(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+    k, v = ops.repeat(k, 2, axis=0), ops.repeat(v, 2, axis=0)
+    scores = ops.where(before(Q, K, K - Q), ops.tanh(q @ k.mT * 0.25) * 5.0, -INF)
+    most = ops.maximum(ops.max(scores, axis=-1), sinks[:, None])[..., None]
+    powers = ops.exp(scores - most)
+    mixed = powers @ v
+    return mixed / (ops.sum(powers, axis=-1, keepdims=True) + ops.exp(sinks[:, None, None] - most))
+
+
 def alibi(q: Any, k: Any, v: Any, slopes: Any) -> Any:
     distance = (ops.arange(K)[None, :] - ops.arange(K)[:, None]).astype(poot.f32)
     return ops.nn.softmax(ops.where(before(), q @ k.mT * 0.25 + slopes[:, None, None] * distance, -INF)) @ v
@@ -202,6 +245,15 @@ CASES: dict[str, Case] = {
     "by logsumexp": (by_logsumexp, qkv()),
     "by log softmax": (by_log_softmax, qkv()),
     "no maximum": (no_maximum, qkv()),
+    "deferred": (deferred, qkv()),
+    "deferred, f16": (deferred_causal, qkv(F16)),
+    "deferred, bf16": (deferred, qkv(BF16, queries=Q)),
+    "deferred, f64": (deferred_causal, qkv(np.float64)),
+    "deferred, causal": (deferred_causal, qkv()),
+    "deferred, no key": (deferred_no_key, qkv()),
+    "deferred, reciprocal": (deferred_reciprocal, qkv(queries=Q)),
+    "deferred, turned": (deferred_turned, (*qkv(), normal(K, H * (D - 3)))),
+    "deferred, sinks": (deferred_sinks, (normal(2 * H, Q, D), *qkv()[1:], normal(2 * H))),
     "alibi": (alibi, (*qkv(), normal(H))),
     "turned": (turned, (normal(H, K, D), normal(H, K, D), normal(H, K, D))),
     "one head": (one_head, tuple(x[0] for x in qkv())),
