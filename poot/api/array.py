@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from poot.api.checks import Check, joined
+from poot.api.precision import KEPT
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
 from poot.backends.sharing import same_memory, sharing_of
@@ -192,6 +193,7 @@ class DeviceArray(Array):
         backend: DeviceBackend = open_device(device) if isinstance(device, str) else getattr(device, "backend", device)
         if same_memory(backend, self.backend):
             return self if backend is self.backend else self._seen_from(backend)
+        KEPT.check("to_device", [("the array", self._spec)], backend.target)
         return upload(self.numpy(), backend)
 
     def _seen_from(self, backend: DeviceBackend) -> DeviceArray:
@@ -310,7 +312,9 @@ def _plain(array: NumpyArray) -> NumpyArray:
 
 
 def _unpickle(array: NumpyArray, device: str) -> DeviceArray:
-    return upload(array, open_device(device))
+    backend = open_device(device)
+    KEPT.check("to_device", [("the array", ArraySpec(as_dtype(array.dtype), array.shape))], backend.target)
+    return upload(array, backend)
 
 
 def upload(array: NumpyArray, device: DeviceBackend) -> DeviceArray:
