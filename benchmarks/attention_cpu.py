@@ -25,7 +25,6 @@ import poot  # noqa: E402
 from benchmarks.cpu.peers import PACKAGES, with_jax, with_torch  # noqa: E402
 from benchmarks.harness import conditions, write_table  # noqa: E402
 from poot import ops  # noqa: E402
-from poot.plan.report import totals  # noqa: E402
 
 Shape = tuple[int, int, int, int, int]  # heads, heads of keys, queries, keys, dimensions
 Mask = Callable[[Any, Any], Any]
@@ -129,7 +128,8 @@ def scratch(length: int) -> int:
     """Bytes between the kernels of causal attention, 8 heads of 64."""
     shape = (8, 8, length, length, 64)
     run = poot.trace(_attend(ops, ops.nn.softmax, shape, MASKS["causal"]))
-    return totals(run.program(*[poot.f32[8, length, 64]] * 3, device="cpu")).arena_bytes
+    program = run.program(*[poot.f32[8, length, 64]] * 3, device="cpu")
+    return program.report().storage.arena_bytes
 
 
 def _line(result: Measured) -> list[str]:

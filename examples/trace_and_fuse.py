@@ -34,7 +34,7 @@ def main() -> poot.Program:
             print("   ", note)
 
     program = block.program(f32[64, 256], f32[256], device="cpu")
-    print("\n" + program.report())
+    print(f"\n{program.report()}")
     x = np.random.default_rng(0).standard_normal((64, 256)).astype(np.float32)
     w = np.ones(256, np.float32)
     print("largest difference from the oracle:", np.abs(np.asarray(block(x, w)) - block.evaluate(x, w)).max())

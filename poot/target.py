@@ -9,18 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from typing_extensions import override
 
 from poot.dtypes import ALL, BY_NAME, DType, bf16, f16, f64, i8, i16, i64, u8, u16, u64
 from poot.errors import ArgumentTypeError, SerialisationError, TargetError
+from poot.saved import Damage, read_json, require_keys, require_version, shown
 
 Language = Literal["interpret", "native", "wgsl", "opencl", "ptx", "triton", "amdgcn"]
 
 _VERSION = 1
+_KEYS = ("version", "backend", "arch", "languages", "dtypes", "features", "limits")
+#: The limits that every target states.
+_NEEDED = ("workgroup_invocations", "workgroup_storage", "buffers", "grid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +78,28 @@ class Target:
         return json.dumps(plain, sort_keys=True)
 
     @staticmethod
-    def from_json(text: str) -> Target:
-        """The target that `to_json` wrote; unknown versions are refused."""
+    def from_json(text: str, what: str = "target") -> Target:
+        """The target that `to_json` wrote; SerialisationError for another version, and for anything unknown in it."""
         try:
-            plain = cast("Mapping[str, Any]", json.loads(text))
-            if plain["version"] != _VERSION:
-                raise SerialisationError(what="target", message=f"version {plain['version']} is not {_VERSION}")
-            limits: dict[str, int] = {name: _whole(value) for name, value in plain["limits"].items()}
+            plain: object = read_json(text)
+        except ValueError as error:
+            raise SerialisationError(what=what, message=f"it is not a saved target: {error}") from None
+        if not isinstance(plain, dict):
+            raise SerialisationError(what=what, message="it is not a saved target")
+        found = cast("dict[str, Any]", plain)
+        require_version(found.get("version"), _VERSION, what)
+        require_keys(found, _KEYS, what)
+        try:
             return Target(
-                _text(plain["backend"]),
-                _text(plain["arch"]),
-                tuple(cast("Language", name) for name in _texts(plain["languages"])),
-                frozenset(BY_NAME[name] for name in _texts(plain["dtypes"])),
-                frozenset(_texts(plain["features"])),
-                tuple(sorted(limits.items())),
+                _field(found, "backend", str, "a text"),
+                _field(found, "arch", str, "a text"),
+                tuple(cast("Language", name) for name in _names(found, "languages")),
+                frozenset(BY_NAME[name] for name in _names(found, "dtypes", BY_NAME)),
+                frozenset(_names(found, "features")),
+                _limits(found),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise SerialisationError(what="target", message=f"damaged: {error!r:.200}") from error
+        except Damage as damage:
+            raise SerialisationError(what=what, message=f"it is damaged: {damage}") from None
 
     @property
     def fingerprint(self) -> str:
@@ -114,22 +123,33 @@ class Target:
         return self.name
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.50} is no text")
+_T = TypeVar("_T")
+
+
+def _field(plain: Mapping[str, Any], name: str, kind: type[_T], expected: str) -> _T:
+    value = plain[name]
+    if type(value) is not kind:
+        raise Damage(f"it is {shown(value)}, expected {expected}", name)
     return value
 
 
-def _texts(value: object) -> list[str]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r:.50} is no list")
-    return [_text(item) for item in cast("list[object]", value)]
+def _names(plain: Mapping[str, Any], name: str, known: Container[str] | None = None) -> list[str]:
+    found = cast("list[object]", _field(plain, name, list, "a list of names"))
+    for place, item in enumerate(found):
+        if not isinstance(item, str) or (known is not None and item not in known):
+            raise Damage(f"{shown(item)} is no name that this poot knows", f"{name}[{place}]")
+    return cast("list[str]", found)
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise TypeError(f"{value!r:.50} is no limit")
-    return value
+def _limits(plain: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    found = cast("dict[str, object]", _field(plain, "limits", dict, "an object"))
+    for name, value in found.items():
+        if type(value) is not int or value < 0:
+            raise Damage(f"it is {shown(value)}, expected an integer, 0 or more", f"limits.{name}")
+    for name in _NEEDED:
+        if name not in found:
+            raise Damage(f"it has no {name}", "limits")
+    return _sorted(cast("dict[str, int]", found))
 
 
 def _cpu(arch: str) -> Target:

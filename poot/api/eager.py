@@ -1,6 +1,7 @@
 """Operations on concrete arrays outside a trace, each as a program of one equation.
 
-They are specialised by dtype and shape and kept in the process's call cache, where lines of the user's code share them.
+They are specialised by dtype and shape and kept in the process's call cache, where lines of the user's code share them;
+Python numbers are inputs of them.
 `with poot.eager():` (or POOT_EAGER=1) makes traced functions run this way, for a debugger and for print.
 """
 
@@ -12,7 +13,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
-from poot.api.array import DeviceArray, Held, Memory
+import numpy as np
+
+from poot.api.array import DeviceArray, Held, Memory, upload
 from poot.api.cache import CallCache
 from poot.api.constants import keep
 from poot.api.devices import choose
@@ -26,6 +29,7 @@ from poot.backends.settings import switch
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import SourceLocation
 from poot.plan.compile import compile as compile_graph
+from poot.plan.legal import lacking
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
 from poot.target import Target
@@ -35,7 +39,6 @@ from poot.trace.dispatch import Operand, register_eager, taken_dtype
 from poot.trace.graph import Graph, Literal, Params
 from poot.trace.limits import TraceLimits
 from poot.trace.source import user_location
-from poot.trace.tracer import Tracer
 
 _EAGER: ContextVar[bool | None] = ContextVar("poot_eager", default=None)
 _CACHE: CallCache[Call] = CallCache()
@@ -70,18 +73,15 @@ def _always() -> bool:
 def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tuple[Graph, ...]) -> tuple[Array, ...]:
     """Compute one primitive on concrete arrays; arrays of NumPy follow those of poot to their device."""
     device = choose(None, [item.backend for item in inputs if isinstance(item, DeviceArray)])
-    specs: tuple[ArraySpec | Literal, ...] = tuple(
-        item if isinstance(item, Literal) else _spec(item) for item in inputs
-    )
+    operands = [number(item, device) if isinstance(item, Literal) else item for item in inputs]
+    specs = tuple(map(_spec, operands))
     key: Hashable = (primitive, specs, params, regions, device.name, id(device))
     if regions:  # whose equations keep lines of their own, which equality leaves out
         key = key, user_location(), tuple(_lines(regions))
     call = _CACHE.get(key, lambda: _compile(primitive, specs, params, regions, device))
     views: list[BufferView] = []
     alive: list[object] = []
-    for item, spec in zip(inputs, specs, strict=True):
-        if isinstance(item, Literal) or isinstance(spec, Literal):
-            continue
+    for item, spec in zip(operands, specs, strict=True):
         if isinstance(item, DeviceArray) and item.dtype is spec.dtype:
             views.append(item.buffer_view())
             alive.append(item)
@@ -98,6 +98,12 @@ def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tu
         DeviceArray(memories[number], atom.spec, check)
         for number, atom in zip(call.output_buffers, outputs, strict=True)
     )
+
+
+@functools.lru_cache(maxsize=256)
+def number(literal: Literal, device: DeviceBackend) -> DeviceArray:
+    """A Python number on a device, as an input of programs: one program serves every number."""
+    return upload(np.asarray(literal.value, literal.dtype.dtype), device)
 
 
 def _run(call: Call, views: Sequence[BufferView], device: DeviceBackend) -> tuple[Sequence[Held], FaultCheck | None]:
@@ -124,7 +130,7 @@ def _lines(regions: Sequence[Graph]) -> Iterator[SourceLocation | None]:
 
 def _compile(
     primitive: str,
-    specs: tuple[ArraySpec | Literal, ...],
+    specs: tuple[ArraySpec, ...],
     params: Params,
     regions: tuple[Graph, ...],
     device: DeviceBackend,
@@ -135,15 +141,16 @@ def _compile(
 
 def _program(
     primitive: str,
-    specs: tuple[ArraySpec | Literal, ...],
+    specs: tuple[ArraySpec, ...],
     params: Params,
     regions: tuple[Graph, ...],
     target: Target,
 ) -> Program:
+    for spec in specs:
+        if spec.dtype not in target.dtypes:
+            raise lacking(f"an operand of {primitive}, {spec},", spec.dtype, target, user_location())
     builder = Builder(TraceLimits.STANDARD, name=primitive)
-    operands: list[Tracer | Literal] = [
-        spec if isinstance(spec, Literal) else builder.input(f"x{number}", spec) for number, spec in enumerate(specs)
-    ]
+    operands = [builder.input(f"x{place}", spec) for place, spec in enumerate(specs)]
     outputs = builder.emit(primitive, operands, params, regions, where=user_location())
     return compile_graph(builder.finish(outputs), target, CompileOptions(CompileLimits.STANDARD))
 

@@ -30,6 +30,7 @@ from poot.backends.toolchain import compile_kernel
 from poot.dtypes import ArraySpec
 from poot.errors import PootError
 from poot.kernel.text import kernel_hash
+from poot.plan.program import Declined
 from poot.plan.rewire import can_fault
 from poot.plan.schedules.common import GroupPlan
 from poot.plan.tune import Task, Tuned
@@ -80,13 +81,13 @@ class Autotuner:
         faults = any(can_fault(setup.kernel) for setup in task.default.setups)
         if faults or task.work == 0 or self._bytes(task) > _MOST_BYTES:
             return Tuned(task.default)
-        declined: list[str] = []
+        declined: list[Declined] = []
         seen = {_hashes(task.default)}
         for name, make in task.others.items():
             try:
                 plan = make()
             except PootError as error:
-                declined.append(f"{task.name}, {name}: {_first_line(error)}")
+                declined.append(Declined(f"{task.name}, {name}", _first_line(error)))
                 continue
             if _hashes(plan) not in seen:
                 seen.add(_hashes(plan))
@@ -144,7 +145,7 @@ def _remembered(key: str, task: Task) -> Tuned | None:
         stored: Any = json.loads(body)
         name, launches = stored["winner"], tuple(stored["launches"])
         plan = task.others[name]() if name else task.default
-    except (ValueError, KeyError, TypeError, PootError):
+    except (ValueError, KeyError, TypeError, RecursionError, PootError):
         return None
     if _hashes(plan) != launches:
         return None
@@ -157,7 +158,7 @@ def _remembered(key: str, task: Task) -> Tuned | None:
 class _Bench:
     """Scratch memory on a device, and what the plans of a task are expected to make of it."""
 
-    def __init__(self, device: DeviceBackend, task: Task, done: contextlib.ExitStack, declined: list[str]) -> None:
+    def __init__(self, device: DeviceBackend, task: Task, done: contextlib.ExitStack, declined: list[Declined]) -> None:
         self._device = device
         self._task = task
         self._done = done
@@ -191,7 +192,7 @@ class _Bench:
                 made = self._ready(name, plan, best)
             except (PootError, _Wrong) as error:
                 what = name or "the cost model's choice, and so nothing is tuned"
-                self._declined.append(f"{self._task.name}, {what}: {_first_line(error)}")
+                self._declined.append(Declined(f"{self._task.name}, {what}", _first_line(error)))
                 if not name:
                     return "", 1.0
                 continue

@@ -1,7 +1,9 @@
 """The artifact cache on disk: content-addressed, verified, size-capped, safe between processes.
 
 A key is the hash of everything that an artifact depends on, so an entry never goes stale.  Files carry a hash of their
-contents and are verified on a hit; they are written beside their place and renamed, so a reader never sees half of one.
+key and contents and are verified on a hit, so that neither a damaged file nor one that lies in another's place is used;
+such a file goes, and the next store replaces it.  Files are written beside their place and renamed, so a reader never
+sees half of one.
 `POOT_CACHE_DIR` moves the cache ("" turns it off), `POOT_DISK_CACHE_BYTES` changes its cap (512 MiB).
 """
 
@@ -10,18 +12,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import random
 import tempfile
 from pathlib import Path
 
 from poot.backends.settings import byte_count
+from poot.errors import ArgumentError
 
-_MAGIC = b"poot-artifact-1\n"
+_MAGIC = b"poot-artifact-2\n"
 _DIGEST = 32
 _CAP = 512 << 20
-#: The directory is measured after this many bytes have been written by this process.
+#: The directory is measured after this many bytes have been written, by one process or by many short ones: each begins
+#: somewhere on the way.
 _TRIM_EVERY = 16 << 20
 
-_written = 0
+_written = random.randrange(_TRIM_EVERY)
 
 
 def artifact_key(*parts: str | bytes) -> str:
@@ -35,10 +40,10 @@ def artifact_key(*parts: str | bytes) -> str:
 
 
 def directory() -> Path | None:
-    """Where artifacts are kept, or None where the cache is off."""
+    """Where artifacts are kept, or None where the cache is off; ArgumentError for what cannot be a directory."""
     named = os.environ.get("POOT_CACHE_DIR")
     if named is not None:
-        return Path(os.path.expanduser(named)) if named else None
+        return _named_directory(named) if named else None
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "poot"
@@ -46,8 +51,25 @@ def directory() -> Path | None:
         return None
 
 
+def _named_directory(name: str) -> Path:
+    path = os.path.expanduser(name)
+    if path.startswith("~") or not (os.path.isdir(path) or not os.path.lexists(path)):
+        raise ArgumentError(
+            what="POOT_CACHE_DIR",
+            actual=name,
+            expected="a directory, which is made where there is none, or nothing to keep no files",
+            remedy="set POOT_CACHE_DIR to a directory, or unset it.",
+        )
+    return Path(path)
+
+
+def _head(key: str, body: bytes) -> bytes:
+    """What a file begins with: a hash of the key and the contents."""
+    return _MAGIC + hashlib.sha256(key.encode() + b"\n" + body).digest()
+
+
 def load(key: str) -> bytes | None:
-    """The artifact stored under `key`, or None if there is none or the file is damaged."""
+    """The artifact stored under `key`, or None if there is none, or the file is damaged or another key's."""
     folder = directory()
     if folder is None:
         return None
@@ -60,7 +82,7 @@ def load(key: str) -> bytes | None:
     except OSError:
         return None
     body = data[len(_MAGIC) + _DIGEST :]
-    if not data.startswith(_MAGIC) or data[len(_MAGIC) : len(_MAGIC) + _DIGEST] != hashlib.sha256(body).digest():
+    if data[: len(_MAGIC) + _DIGEST] != _head(key, body):
         with contextlib.suppress(OSError):
             path.unlink()
         return None
@@ -81,7 +103,7 @@ def store(key: str, body: bytes) -> None:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+                file.write(_head(key, body) + body)
             Path(temporary).replace(path)
         except OSError:
             Path(temporary).unlink(missing_ok=True)

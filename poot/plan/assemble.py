@@ -19,10 +19,11 @@ from poot.plan.fuse import Fusion, fuse
 from poot.plan.groups import Group
 from poot.plan.legal import Legality
 from poot.plan.lower import Lowering
-from poot.plan.program import Binding, Copy, EquationPlan, Launch, Slot, Step
+from poot.plan.program import Binding, Copy, Declined, EquationPlan, Launch, Slot, Step
 from poot.plan.prologue import Constants, accesses, constant_setups
-from poot.plan.schedules.common import GroupPlan, Setup, power_of_two, where
+from poot.plan.schedules.common import GroupPlan, power_of_two, where
 from poot.plan.storage import Cells
+from poot.plan.work import flops
 from poot.target import Target
 from poot.trace.graph import Atom, Graph, Literal, Value
 from poot.trace.primitives import HostControl, Pull, lookup
@@ -37,7 +38,7 @@ class Assembly:
     legality: Legality
     cells: Cells = field(default_factory=Cells)
     launches: int = 0
-    declined: list[str] = field(default_factory=list[str])
+    declined: list[Declined] = field(default_factory=list[Declined])
     constants: Constants = field(default_factory=Constants)
     #: Cells that no turn of the loops around changes: what reads such alone is computed before the loop.
     fixed: set[int] = field(default_factory=set[int])
@@ -57,10 +58,11 @@ class Assembly:
         groups: tuple[int, int, int],
         equations: tuple[int, ...],
         line: SourceLocation | None,
+        flops: int = 0,
     ) -> Launch:
         """One launch of a step, numbered in program order."""
         self.launches += 1
-        return self.launch_once(kernel, cells, groups, equations, line)
+        return self.launch_once(kernel, cells, groups, equations, line, flops)
 
     def launch_once(
         self,
@@ -69,24 +71,28 @@ class Assembly:
         groups: tuple[int, int, int],
         equations: tuple[int, ...],
         line: SourceLocation | None,
+        flops: int = 0,
     ) -> Launch:
         """One launch that is no part of a step; Unsupported where the target cannot run it."""
         self.legality.require(kernel, [self.cells.slots[cell] for cell in cells], groups, equations, line)
         bindings = tuple(Binding(cell) for cell in cells)
-        return Launch(self.lowering.number(kernel), bindings, groups, equations, line)
+        return Launch(self.lowering.number(kernel), bindings, groups, equations, line, flops)
 
 
 @dataclass(slots=True)
 class Block:
     """The steps of one graph: the whole program, or a region inside an equation.
 
-    `cells` maps value ids to cells; `wanted` maps outputs by position to the cell that is to hold each.
+    `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is, `region`
+    says so in words, and `first` is the number of the region's first equation, after those that slice operands.
     """
 
     assembly: Assembly
     graph: Graph
     cells: dict[int, int]
     outer: int = -1
+    region: str = ""
+    first: int = 0
     steps: list[Step] = field(default_factory=list[Step])
     fusion: Fusion = field(init=False)
     plans: list[EquationPlan] = field(init=False)
@@ -169,7 +175,9 @@ class Block:
         for place, setup in enumerate(plan.setups):
             if place not in once:
                 cells = [work.cell(argument) for argument in setup.arguments]
-                self.steps.append(self.assembly.launch(setup.kernel, cells, setup.groups, work.equations, line))
+                self.steps.append(
+                    self.assembly.launch(setup.kernel, cells, setup.groups, work.equations, line, work.flops(place))
+                )
         last = self.assembly.launches - 1
         whole = len(once) == len(plan.setups)
         for number, equation in group.members.items():
@@ -193,9 +201,13 @@ class Block:
                     self.plans[number] = EquationPlan("alias", note="the same memory in another shape")
                 elif not any(value.spec.size for value in equation.outputs):
                     self.plans[number] = EquationPlan("fold", note="no elements")
-        for number, reason in sorted(self.fusion.declined.items()):
+        found = [(number, " stands alone", reason) for number, reason in self.fusion.declined.items()]
+        found += [(number, ": no attention is streamed", reason) for number, reason in self.fusion.unstreamed.items()]
+        for number, ending, reason in sorted(found):
             equation = self.graph.equations[number]
-            self.assembly.declined.append(f"equation {number} ({equation.primitive}) stands alone: {reason}")
+            place = f"equation {number - self.first}" if number >= self.first else "a turn's slice"
+            what = f"{place} ({equation.primitive}){self.region}{ending}"
+            self.assembly.declined.append(Declined(what, reason, equation.where))
 
 
 @dataclass(slots=True)
@@ -219,6 +231,10 @@ class _Work:
             self.temporaries[argument] = self.block.assembly.cells.new("scratch", spec)
         return self.temporaries[argument]
 
+    def flops(self, place: int) -> int:
+        """What counts for the launch at a place of the plan."""
+        return flops(self.group.members.values()) if self.plan.is_main(place) else 0
+
     def prologue(self, constants: frozenset[int]) -> set[int]:
         """Move the launches that depend on constants alone to the prologue; their places."""
         if self.group.faults or not (constants or not self.group.reads):
@@ -226,12 +242,13 @@ class _Work:
         fresh = {value.id for value in self.group.outputs if value.id not in self.block.cells}
         moved: set[int] = set()
         for place in constant_setups(self.plan, constants, fresh):
-            if not self._once(self.plan.setups[place]):
+            if not self._once(place):
                 break  # later ones may need it
             moved.add(place)
         return moved
 
-    def _once(self, setup: Setup) -> bool:
+    def _once(self, place: int) -> bool:
+        setup = self.plan.setups[place]
         assembly, known = self.block.assembly, self.block.assembly.constants
         reads, writes = accesses(setup)
         sources = [self.cell(argument) for argument in reads]
@@ -248,7 +265,9 @@ class _Work:
             known.cells.update(cells)
             self._place(writes, cells)
             bound = [self.cell(argument) for argument in setup.arguments]
-            known.steps.append(assembly.launch_once(setup.kernel, bound, setup.groups, self.equations, self.line))
+            known.steps.append(
+                assembly.launch_once(setup.kernel, bound, setup.groups, self.equations, self.line, self.flops(place))
+            )
         self._place(writes, cells)
         return True
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from poot.dtypes import ArraySpec, bool_, i32
 from poot.errors import CompileError, Unsupported
 from poot.plan.groups import Group
+from poot.plan.legal import SMALLER
 from poot.plan.program import Branch, Loop, Step
 from poot.plan.rounds import Rounds, as_one_kernel
 from poot.plan.schedules.common import GroupPlan
@@ -46,6 +47,7 @@ def lower_single(block: Block, number: int, group: Group) -> list[Step]:
                 target=block.assembly.target,
                 message=block.fusion.declined.get(number, "it has no schedule"),
                 where=equation.where,
+                remedy=SMALLER,
             )
 
 
@@ -62,20 +64,34 @@ def _operand(block: Block, atom: Atom, steps: list[Step]) -> int:
 
 
 def _region(
-    block: Block, number: int, region: Graph, inputs: Sequence[int], outputs: Sequence[Atom], targets: Sequence[int]
+    block: Block,
+    number: int,
+    region: Graph,
+    inputs: Sequence[int],
+    outputs: Sequence[Atom],
+    targets: Sequence[int],
+    first: int = 0,
 ) -> tuple[Step, ...]:
     cells = {variable.value.id: cell for variable, cell in zip(region.inputs, inputs, strict=True)}
-    inner = replace(block, graph=region, cells=cells, outer=number if block.outer < 0 else block.outer, steps=[])
+    outer = number if block.outer < 0 else block.outer
+    what = f" inside equation {number - block.first} ({block.graph.equations[number].primitive}){block.region}"
+    inner = replace(block, graph=region, cells=cells, outer=outer, region=what, first=first, steps=[])
     return inner.run(outputs, targets)
 
 
 def _turn(
-    block: Block, number: int, region: Graph, fixed: Sequence[int], inputs: Sequence[int], targets: Sequence[int]
+    block: Block,
+    number: int,
+    region: Graph,
+    fixed: Sequence[int],
+    inputs: Sequence[int],
+    targets: Sequence[int],
+    first: int = 0,
 ) -> list[Step]:
     """The steps of a region that is run in turns, which do not change the cells of `fixed`, the first of its inputs."""
     known = set(block.assembly.fixed)
     block.assembly.fixed.update(fixed)
-    steps = _region(block, number, region, [*fixed, *inputs], region.outputs, targets)
+    steps = _region(block, number, region, [*fixed, *inputs], region.outputs, targets, first)
     block.assembly.fixed = known
     return list(steps)
 
@@ -207,7 +223,8 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
     results = [atom.spec for atom in body.outputs]
     fresh = _new(block, results)
     mark = _Mark.of(block.assembly)
-    made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh)
+    slices = len(body.equations) - len(equation.regions[0].equations)
+    made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh, slices)
     turn = Turn(block.assembly, made, carry, fresh[:count], results[:count], counter, length, reverse)
     wholes = map(block.cell, equation.outputs[count:])
     stacks = [Stack(*each) for each in zip(fresh[count:], wholes, results[count:], strict=True)]
@@ -251,9 +268,10 @@ def _launches(block: Block, number: int, equation: Equation, rule: Launches) -> 
     cells = [_operand(block, atom, steps) for atom in equation.inputs]
     cells += [block.cell(value) for value in equation.outputs]
     temporaries = _new(block, plan.temporaries)
-    for setup in plan.setups:
+    for place, setup in enumerate(plan.setups):
         bound = [cells[a] if a >= 0 else temporaries[-1 - a] for a in setup.arguments]
         numbers = block.numbers([number])
         block.assembly.foreign.add(block.assembly.lowering.number(setup.kernel))
-        steps.append(block.assembly.launch(setup.kernel, bound, setup.groups, numbers, equation.where))
+        flops = -1 if plan.is_main(place) else 0  # those before it give buffers their first contents
+        steps.append(block.assembly.launch(setup.kernel, bound, setup.groups, numbers, equation.where, flops))
     return steps

@@ -1,9 +1,9 @@
 """Fusion: which equations become one kernel.
 
-One sweep from the last equation to the first.  When an equation's turn comes, every equation that reads its results
-has a group already, so it can be decided at once whether it is computed inside its only reader, inside several (views
-and cheap MAPs), inside one of them which also stores it, beside another group that reads the same operands, or by
-itself.  A contiguous view of a stored value needs no kernel: it is an alias.
+One sweep from the last equation to the first (`sequence.py` says where that differs).  When an equation's turn comes,
+every equation that reads its results has a group already, so it can be decided at once whether it is computed inside
+its only reader, inside several (views and cheap MAPs), inside one of them which also stores it, beside another group
+that reads the same operands, or by itself.  A contiguous view of a stored value needs no kernel: it is an alias.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from poot.plan.indexing import Indices, Space, axes_for, flatten, whole
 from poot.plan.joins import Setting, join, probes
 from poot.plan.merge import merge_groups
 from poot.plan.order import Line, ordered
+from poot.plan.sequence import visits
 from poot.target import Target
 from poot.trace.graph import Atom, Equation, Graph, Value
 from poot.trace.primitives import Contraction, Elementwise, HostControl, Launches, Pull, lookup
@@ -35,13 +36,15 @@ class Fusion:
     """The groups of a graph, in an order in which they can run.
 
     `aliases` maps a value to the one whose storage it shares; `homes` gives the groups that compute each equation (none
-    for aliases); `declined` says why equations stand alone, by equation number.
+    for aliases); `declined` says why equations stand alone, and `unstreamed` why contractions that look like the end of
+    attention are none, by equation number.
     """
 
     groups: list[Group]
     aliases: dict[int, Value]
     homes: list[list[Group]]
     declined: dict[int, str]
+    unstreamed: dict[int, str]
 
 
 def fuse(graph: Graph, target: Target, space: Space | None = None, *, streaming: bool = True) -> Fusion:
@@ -52,14 +55,17 @@ def fuse(graph: Graph, target: Target, space: Space | None = None, *, streaming:
     buffers = target.limit("buffers") - 1  # one is the fault record's
     makers = {value.id: equation for equation in graph.equations for value in equation.outputs}
     sweep = Sweep(graph, Setting(space or Space(), cost.costs(target), buffers, makers))
-    if streaming and target.languages != ("triton",):  # a thread of Triton has no arrays
-        sweep.streams = Streams(graph, sweep.setting, sweep.consumers, sweep.needed, sweep.homes, sweep.declined)
-    for number in reversed(range(len(graph.equations))):
+    refusal = "" if streaming else 'numerics="strict" keeps the weights as they are divided and rounded'
+    if target.languages == ("triton",):
+        refusal = "a thread of Triton has no arrays"
+    sweep.streams = Streams(graph, sweep.setting, sweep.consumers, sweep.needed, sweep.homes, refusal)
+    for number in visits(graph, makers):
         sweep.place(number)
     sweep.line_up()
     merge_groups(sweep)
     contract_products(graph, sweep.needed, sweep.groups)
-    return Fusion(ordered(sweep.groups, sweep.aliases), sweep.aliases, sweep.homes, sweep.declined)
+    groups = ordered(sweep.groups, sweep.aliases)
+    return Fusion(groups, sweep.aliases, sweep.homes, sweep.declined, sweep.streams.declined)
 
 
 @dataclass(slots=True)

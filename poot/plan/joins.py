@@ -16,6 +16,7 @@ from poot.plan.elements import Probe, probe
 from poot.plan.emitter import Emitter
 from poot.plan.groups import Group, Places, known_axes
 from poot.plan.indexing import ZERO, Affine, Axis, Indices, Space, axes_for, dense, flatten, loops_of, of_axis, whole
+from poot.plan.operands import as_operand
 from poot.records import record
 from poot.trace.graph import Equation, Literal, Value
 from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
@@ -179,7 +180,8 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
         return "it is read at indices that are not known"
     if output and (places is None or len(places) != 1 or not group.stores(value, places[0])):
         return "the kernel does not visit each of its elements"
-    if equation.effects and (value.id in group.conditional or not _visited(group, value, places or [])):
+    visited = any(group.covered(value, index) is not None for index in places or ())
+    if equation.effects and (value.id in group.conditional or not visited):
         return "the kernel does not visit each of its elements, and it may fault"
     if places is None:
         values = [atom for atom in equation.inputs if isinstance(atom, Value)]
@@ -187,11 +189,12 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
     else:
         readings, found = readings_of(setting, group, equation, places)
     view = bool(found) and all(result.view or result.constant for result in found)
-    if not view and group.operand_at(places):
-        return "only views are folded into the operands of a contraction"
     deeper = int(isinstance(rule, Pull))
     reason = room(setting, group, equation, readings, output)
-    reason = reason or ("" if view else _recomputed(setting, group, equation, places))
+    if not view and group.operand_at(places):
+        reason = reason or as_operand(group, equation, places, setting.makers)
+    elif not view:
+        reason = reason or _recomputed(setting, group, equation, places)
     if not reason and group.depth.get(value.id, 0) + deeper > _DEPTH:
         reason = "the rules would nest too deeply"
     if reason:
@@ -202,10 +205,6 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
         group.pinned += places
     commit(group, number, equation, readings, deeper, places[0] if output and places is not None else None)
     return ""
-
-
-def _visited(group: Group, value: Value, places: Sequence[Indices]) -> bool:
-    return any(group.covered(value, index) is not None for index in places)
 
 
 def join(

@@ -166,6 +166,14 @@ def predicates_of(tree: Sequence[Node]) -> Iterator[int]:
                 yield from predicates_of(block)
 
 
+def flops_of(tree: Sequence[Node]) -> int:
+    """What a turn counts, of each choice the side that has more."""
+    total = 0
+    for node in tree:
+        total += node.launch.flops if isinstance(node, Part) else max(map(flops_of, node.blocks))
+    return total
+
+
 def _copy(assembly: Assembly, step: Copy) -> Launch:
     """A copy as the launch that a pointwise kernel of its size is."""
     spec = assembly.cells.slots[step.target].spec

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from typing_extensions import override
 
@@ -19,6 +19,9 @@ from poot.kernel.ir import Kernel
 from poot.records import record
 from poot.target import Language, Target
 from poot.trace.graph import Graph
+
+if TYPE_CHECKING:
+    from poot.plan.report import Report
 
 Numerics = Literal["exact", "unfused", "reassociating", "narrowing"]
 Role = Literal["constant", "input", "state", "output", "scratch", "kept"]
@@ -83,7 +86,8 @@ class Launch:
 
     `bindings` follow the kernel's buffer parameters; planner kernels bake extents and have no run-time scalars.
     `equations` are the indices of the planned graph's equations that it computes, one that can fault first; `where` is
-    the line that faults name.
+    the line that faults name.  `flops` are the floating-point operations that its equations ask for (`poot.plan.work`),
+    or -1 where the planner did not make the kernel.
     """
 
     kernel: int
@@ -91,6 +95,7 @@ class Launch:
     groups: tuple[int, int, int]
     equations: tuple[int, ...] = ()
     where: SourceLocation | None = field(default=None, compare=False)
+    flops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,19 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
+class Declined:
+    """What a pass left as it was, why, and the user's line, where one is known."""
+
+    what: str
+    reason: str
+    where: SourceLocation | None = field(default=None, compare=False)
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class PassRecord:
     """What one pass did and declined, with sizes before and after.
 
@@ -164,7 +182,7 @@ class PassRecord:
     equations_before: int
     equations_after: int
     notes: tuple[str, ...] = ()
-    declined: tuple[str, ...] = ()
+    declined: tuple[Declined, ...] = ()
     origins: tuple[int, ...] = ()
     removed: tuple[Removed, ...] = ()
 
@@ -207,8 +225,11 @@ class Program:
             "`print(program.report())` says more>"
         )
 
-    def report(self) -> str:
-        """What the program will do, for people: launches, kernels, bytes, storage and its reuse, what was declined."""
+    def report(self) -> Report:
+        """What the program will do: launches, kernels, bytes, flops, storage and its reuse, what was declined and why.
+
+        Printed it is a text for people; its fields, and `to_dict()`, are the same as data.
+        """
         from poot.plan.report import report  # it reads these classes
 
         return report(self)

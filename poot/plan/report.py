@@ -1,167 +1,293 @@
-"""What a program will do, as text: launches, kernels, bytes, storage and its reuse, and what was declined.
+"""What a program will do, as data and as text: launches, kernels, bytes, flops, storage and its reuse, declines.
 
-print(program.report())
+    print(program.report())
+    program.report().work.flops
+    json.dumps(program.report().to_dict())
+
+**Flops** are those that the equations of the planned graph ask for, not what a kernel happens to execute: 2 for each
+product that a contraction sums (a multiplication and an addition), n - 1 for a reduction of n elements, 1 for each
+element of an arithmetic operation (add, sub, mul, div, floor_div, rem, max, min, recip), and 1 as well for each element
+of an elementary function, though it takes many (exp, expm1, log, log1p, sin, cos, tanh, erf, pow, atan2, sqrt, rsqrt).
+Only floats count; moves, casts, comparisons, selections, signs and rounding to whole numbers do not.  Attention counts
+every pair of query and key, also those that a mask lets its kernel leave out.  An equation that several kernels compute
+counts in each.  Kernels that the planner did not make are not counted: `flops` is None.
+
+**Bytes** are the most that launches and copies read and write: each buffer once a launch, and only the part of it that
+the indices can reach, such as one slice a turn.  What caches save, and what a kernel reads twice, is left out.
+
+**Loops** of known length count with all their turns; of loops whose length only their condition tells, one turn counts,
+and it does so in `per_turn`, not in `work`.  Of a branch, the side that has more counts.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
-from poot.plan.program import Branch, Copy, Launch, Loop, Program, Step
+from typing_extensions import override
 
-_MOST_LINES = 200
+from poot.errors import SourceLocation
+from poot.plan.program import Branch, Copy, Launch, Loop, Numerics, Program, Role, Step
+from poot.plan.report_text import lines
+from poot.plan.touched import touched
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Numbers of a program: `scratch_bytes` is what the scratch slots would take without reuse, `kept_bytes` what its
-    prologue fills once.
+class Work:
+    """Numbers of launches and copies, the bytes that both move, and the flops of the launches that are counted."""
+
+    launches: int = 0
+    copies: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    flops: int = 0
+
+    def plus(self, other: Work, times: int = 1) -> Work:
+        """The sum with another one's multiple."""
+        return self._with(other, lambda ours, theirs: ours + times * theirs)
+
+    def most(self, other: Work) -> Work:
+        """The greater of each number."""
+        return self._with(other, max)
+
+    def _with(self, other: Work, combine: Callable[[int, int], int]) -> Work:
+        names = [each.name for each in fields(self)]
+        return Work(*(combine(getattr(self, name), getattr(other, name)) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReport:
+    """One launch: its kernel by name, the operations that it computes, and what it moves and computes at a time.
+
+    `operations` are primitives of the planned graph (`scan` and the like for what is inside), `line` the user's.
+    `groups` is the grid in work-groups, `workgroup` the threads of one.  A step runs it `times` times, or, with
+    `per_turn`, each turn of a loop of unknown length does; `conditional` launches stand inside a branch.
     """
 
-    launches: int
-    kernels: int
-    copies: int
-    bytes_bound: int
+    kernel: str
+    operations: tuple[str, ...]
+    line: str | None = field(compare=False)
+    groups: tuple[int, int, int]
+    workgroup: tuple[int, int, int]
+    bytes_read: int
+    bytes_written: int
+    flops: int | None
+    times: int = 1
+    per_turn: bool = False
+    conditional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StorageReport:
+    """Bytes of a program's memory.
+
+    `scratch_bytes` is what the scratch values would take without reuse, `arena_bytes` what they take where they are
+    placed, `liveness_bound` the most that is live at once; `ratio` is arena to bound, `reuse` scratch to arena.
+    """
+
     scratch_bytes: int
     arena_bytes: int
     liveness_bound: int
     output_bytes: int
     constant_bytes: int
-    kept_bytes: int = 0
+    kept_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        return self.arena_bytes / self.liveness_bound if self.liveness_bound else 1.0
+
+    @property
+    def reuse(self) -> float:
+        return self.scratch_bytes / self.arena_bytes if self.arena_bytes else 1.0
 
 
-def totals(program: Program) -> Totals:
-    """Count what a program has; `bytes_bound` is the size of each launch's buffers, all launches together."""
-    slots = program.storage.slots
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What a pass did."""
 
-    def role(name: str) -> int:
-        return sum(slot.nbytes for slot in slots if slot.role == name)
-
-    steps = list(_steps(program.steps))
-    launches = [step for step in steps if isinstance(step, Launch)]
-    bound = sum(slots[number].nbytes for step in launches for number in {binding.slot for binding in step.bindings})
-    return Totals(
-        len(launches),
-        len(program.kernels),
-        sum(isinstance(step, Copy) for step in steps),
-        bound,
-        role("scratch"),
-        program.storage.arena_bytes,
-        program.storage.liveness_bound,
-        role("output"),
-        role("constant"),
-        role("kept"),
-    )
+    name: str
+    equations_before: int
+    equations_after: int
+    notes: tuple[str, ...]
 
 
-def report(program: Program) -> str:
-    """A program as text, for people."""
-    return "\n".join(_lines(program))
+@dataclass(frozen=True, slots=True)
+class DeclineReport:
+    """What a pass left as it was, why, and the user's line, where one is known."""
+
+    by: str
+    what: str
+    reason: str
+    line: str | None = field(compare=False)
 
 
-def _lines(program: Program) -> Iterator[str]:
-    numbers = totals(program)
-    yield f"program {program.graph.name} for {program.target}, numerics {program.numerics}"
-    yield f"  {numbers.launches} launches of {numbers.kernels} kernels, {numbers.copies} copies"
-    yield f"  {_bytes(numbers.bytes_bound)} read and written at most, {_bytes(numbers.output_bytes)} of it outputs"
-    arena, bound = numbers.arena_bytes, numbers.liveness_bound
-    yield (
-        f"  scratch: {_bytes(numbers.scratch_bytes)} of values in {_bytes(arena)}"
-        f" ({arena / bound if bound else 1:.2f} times the {_bytes(bound)} live at once)"
-    )
-    if program.prologue:
-        kept, size = len(program.storage.kept), _bytes(numbers.kept_bytes)
-        yield f"  once, from constants: {len(program.prologue)} launches fill {kept} slots, {size} kept between steps"
+@dataclass(frozen=True, slots=True, repr=False)
+class Report:
+    """A program in numbers; how they are counted is said above.  Printed it is a text for people.
+
+    `work` is that of one step, `per_turn` that of one turn of the loops of unknown length in it, `once` that of the
+    prologue.  `uncounted` names the kernels whose flops are not known; `fates` says of how many equations what became.
+    """
+
+    program: str
+    target: str
+    numerics: Numerics
+    kernels: int
+    work: Work
+    per_turn: Work
+    once: Work
+    uncounted: tuple[str, ...]
+    launches: tuple[LaunchReport, ...]
+    prologue: tuple[LaunchReport, ...]
+    storage: StorageReport
+    fates: tuple[tuple[str, int], ...]
+    passes: tuple[PassReport, ...]
+    declined: tuple[DeclineReport, ...]
+    _text: str = field(compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, as dictionaries, lists, strings and numbers: `json.dumps` takes them."""
+        found = asdict(self)
+        del found["_text"]
+        found["storage"] |= {"ratio": self.storage.ratio, "reuse": self.storage.reuse}
+        found["fates"] = dict(self.fates)
+        return json.loads(json.dumps(found))
+
+    @override
+    def __str__(self) -> str:
+        return self._text
+
+    @override
+    def __repr__(self) -> str:
+        return self._text
+
+
+def report(program: Program) -> Report:
+    """Count what a program will do."""
+    count = _Count(program)
+    launches = count.launches(program.steps)
+    prologue = count.launches(program.prologue)
+    work, per_turn = count.work(program.steps)
+    once, _ = count.work(program.prologue)
+    names = (each.kernel for each in (*launches, *prologue) if each.flops is None)
     fates = Counter(plan.fate for plan in program.equation_plans)
-    yield "  equations: " + (", ".join(f"{count} {fate}" for fate, count in sorted(fates.items())) or "none")
-    if program.prologue:
-        yield "prologue"
-        once = list(_step_lines(program, program.prologue, "  "))
-        yield from once[:_MOST_LINES]
-        if len(once) > _MOST_LINES:
-            yield f"  and {len(once) - _MOST_LINES} more"
-    yield "steps"
-    lines = list(_step_lines(program, program.steps, "  "))
-    yield from lines[:_MOST_LINES]
-    if len(lines) > _MOST_LINES:
-        yield f"  and {len(lines) - _MOST_LINES} more"
-    yield "passes"
-    for record in program.passes:
-        yield f"  {record.name}: {record.equations_before} -> {record.equations_after} equations"
-        yield from (f"    {note}" for note in record.notes)
-        yield from (f"    declined: {note}" for note in record.declined[:_MOST_LINES])
+    made = Report(
+        program.graph.name,
+        str(program.target),
+        program.numerics,
+        len(program.kernels),
+        work,
+        per_turn,
+        once,
+        tuple(dict.fromkeys(names)),
+        tuple(launches),
+        tuple(prologue),
+        _storage(program),
+        tuple(sorted(fates.items())),
+        tuple(PassReport(r.name, r.equations_before, r.equations_after, r.notes) for r in program.passes),
+        tuple(
+            DeclineReport(r.name, each.what, each.reason, _line(each.where))
+            for r in program.passes
+            for each in r.declined
+        ),
+        "",
+    )
+    return replace(made, _text="\n".join(lines(program, made)))
 
 
-def _step_lines(program: Program, steps: Sequence[Step], indent: str) -> Iterator[str]:
-    for step in steps:
-        match step:
-            case Launch():
-                kernel = program.kernels[step.kernel]
-                groups = "x".join(map(str, step.groups))
-                size = "x".join(map(str, kernel.workgroup))
-                bindings = ", ".join(_slot(program, binding.slot) for binding in step.bindings)
-                yield f"{indent}{kernel.name} {groups} groups of {size}: {bindings}"
-            case Copy():
-                yield f"{indent}copy {_slot(program, step.source)} to {_slot(program, step.target)}"
-            case Branch():
-                yield f"{indent}if {_slot(program, step.predicate)}"
-                yield from _step_lines(program, step.blocks[1], indent + "  ")
-                yield f"{indent}else"
-                yield from _step_lines(program, step.blocks[0], indent + "  ")
-            case Loop():
-                way = _way(program, step)
-                if step.trip_count >= 0:
-                    yield f"{indent}{step.trip_count} times, {way}"
-                else:
-                    yield f"{indent}while {_slot(program, step.predicate)}, {way}"
-                    if step.condition:
-                        yield f"{indent}    made by"
-                        yield from _step_lines(program, step.condition, indent + "    ")
-                yield from _step_lines(program, step.body, indent + "  ")
+def _line(where: SourceLocation | None) -> str | None:
+    return None if where is None else f"{where.file}:{where.line}"
 
 
-def _way(program: Program, loop: Loop) -> str:
-    """How a loop runs."""
-    match program.target.backend:
-        case "cpu":
-            return "decided in native code"
-        case "interpret":
-            return "decided by the host"
-        case _ if loop.trip_count < 0:
-            when = "now and then: turns past the last change nothing" if loop.settles else "before each turn"
-            return f"read back {when}"
-        case _:
-            asks = any(
-                isinstance(step, Branch) or (isinstance(step, Loop) and step.trip_count < 0)
-                for step in _steps(loop.body)
-            )
-            return "with conditions that are read back" if asks else "enqueued without waiting"
+def _storage(program: Program) -> StorageReport:
+    storage = program.storage
+
+    def role(name: Role) -> int:
+        return sum(slot.nbytes for slot in storage.slots if slot.role == name)
+
+    arena, bound = storage.arena_bytes, storage.liveness_bound
+    return StorageReport(role("scratch"), arena, bound, role("output"), role("constant"), role("kept"))
 
 
-def _slot(program: Program, number: int) -> str:
-    slot = program.storage.slots[number]
-    name = slot.name or f"{slot.role} {number}"
-    return f"{name} {slot.spec}"
+def _nothing() -> dict[tuple[int, tuple[int, int, int]], tuple[int, int]]:
+    return {}
 
 
-def _steps(steps: Sequence[Step]) -> Iterator[Step]:
-    for step in steps:
-        yield step
-        match step:
-            case Branch():
-                for block in step.blocks:
-                    yield from _steps(block)
-            case Loop():
-                yield from _steps(step.condition)
-                yield from _steps(step.body)
-            case _:
-                pass
+@dataclass(slots=True)
+class _Count:
+    """Counts the launches of one program; `_moved` has the bytes read and written by a kernel, grid and slots."""
 
+    program: Program
+    _moved: dict[tuple[int, tuple[int, int, int]], tuple[int, int]] = field(default_factory=_nothing)
 
-def _bytes(count: int) -> str:
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
+    def launches(
+        self, steps: Sequence[Step], times: int = 1, per_turn: bool = False, conditional: bool = False
+    ) -> list[LaunchReport]:
+        """Every launch in program order."""
+        found: list[LaunchReport] = []
+        for step in steps:
+            match step:
+                case Launch():
+                    found.append(self._launch(step, times, per_turn, conditional))
+                case Branch():
+                    for block in step.blocks:
+                        found += self.launches(block, times, per_turn, True)
+                case Loop(trip_count=-1):
+                    found += self.launches((*step.condition, *step.body), times, True, conditional)
+                case Loop():
+                    found += self.launches(step.body, times * step.trip_count, per_turn, conditional)
+                case Copy():
+                    pass
+        return found
+
+    def _launch(self, launch: Launch, times: int, per_turn: bool, conditional: bool) -> LaunchReport:
+        kernel = self.program.kernels[launch.kernel]
+        equations = self.program.planned.equations
+        read, written = self._bytes(launch)
+        return LaunchReport(
+            kernel.name,
+            tuple(dict.fromkeys(equations[number].primitive for number in sorted(launch.equations))),
+            _line(launch.where),
+            launch.groups,
+            kernel.workgroup,
+            read,
+            written,
+            None if launch.flops < 0 else launch.flops,
+            times,
+            per_turn,
+            conditional,
+        )
+
+    def _bytes(self, launch: Launch) -> tuple[int, int]:
+        key = launch.kernel, launch.groups
+        if key not in self._moved:
+            kernel = self.program.kernels[launch.kernel]
+            elements = touched(kernel, launch.groups)
+            sizes = [(param.access, elements[param.name] * param.dtype.itemsize) for param in kernel.buffers]
+            read = sum(size for access, size in sizes if access != "write")
+            self._moved[key] = read, sum(size for access, size in sizes if access != "read")
+        return self._moved[key]
+
+    def work(self, steps: Sequence[Step]) -> tuple[Work, Work]:
+        """What a step has, and apart from that what a turn of its loops of unknown length has."""
+        known = unknown = Work()
+        for step in steps:
+            match step:
+                case Launch():
+                    known = known.plus(Work(1, 0, *self._bytes(step), max(step.flops, 0)))
+                case Copy():
+                    size = self.program.storage.slots[step.source].nbytes
+                    known = known.plus(Work(0, 1, size, size))
+                case Branch():
+                    (first, inside), (second, within) = map(self.work, step.blocks)
+                    known, unknown = known.plus(first.most(second)), unknown.plus(inside.most(within))
+                case Loop(trip_count=-1):
+                    for each in self.work((*step.condition, *step.body)):
+                        unknown = unknown.plus(each)
+                case Loop():
+                    turn, inside = self.work(step.body)
+                    known, unknown = known.plus(turn, step.trip_count), unknown.plus(inside, step.trip_count)
+        return known, unknown

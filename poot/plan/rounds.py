@@ -33,7 +33,7 @@ from poot.kernel.ir import (
     walk,
 )
 from poot.kernel.rebuild import Rebuilder
-from poot.plan.parts import ONE, Node, Part, Size, parts_of, predicates_of, tree_of
+from poot.plan.parts import ONE, Node, Part, Size, flops_of, parts_of, predicates_of, tree_of
 from poot.plan.program import Copy, Loop, Step
 
 if TYPE_CHECKING:
@@ -223,10 +223,11 @@ class _Fusion:
             first.append(Let(local.name, start))
         kernel, cells = self._kernel((*first, loop, *self._stores(kept)), base)
         limit = self.assembly.target.limit("buffers")
-        if len(kernel.buffers) >= limit or len(walk(kernel.body)) > self.assembly.lowering.limits.max_instructions:
+        if len(kernel.buffers) >= limit or not self.assembly.legality.fits(kernel):
             return None
         lead = self.parts[0].launch
-        launch = self.assembly.launch(kernel, cells, self.size[2], lead.equations, lead.where)
+        flops = flops_of(self.tree) * (1 if base is None else turns)
+        launch = self.assembly.launch(kernel, cells, self.size[2], lead.equations, lead.where, flops)
         return [launch, *(Copy(source, target) for target, source in self.aside.items())]
 
     def _statements(self, tree: Sequence[Node], turn: Expr, numbers: Iterator[int]) -> list[Stmt]:

@@ -15,6 +15,7 @@ from typing import Protocol
 from poot.dtypes import ArraySpec
 from poot.plan.cost import Costs
 from poot.plan.groups import Group
+from poot.plan.program import Declined
 from poot.plan.schedules.common import GroupPlan
 from poot.target import Target
 from poot.trace.graph import Graph, Tree, Variable
@@ -49,7 +50,7 @@ class Tuned:
 
     plan: GroupPlan
     note: str = ""
-    declined: tuple[str, ...] = ()
+    declined: tuple[Declined, ...] = ()
 
 
 class Tuner(Protocol):

@@ -39,10 +39,10 @@ def verify(program: Program) -> tuple[Kernel, ...]:
     _storage(program)
     launches = [*_steps(program, program.prologue, once=True), *_steps(program, program.steps, once=False)]
     _named(program)
-    grids: dict[int, list[tuple[int, int, int]]] = {}
+    grids: dict[int, dict[tuple[int, int, int], None]] = {}
     for launch in launches:
-        grids.setdefault(launch.kernel, []).append(launch.groups)
-    return tuple(_bounded(kernel, grids.get(number, [])) for number, kernel in enumerate(program.kernels))
+        grids.setdefault(launch.kernel, {})[launch.groups] = None
+    return tuple(_bounded(kernel, tuple(grids.get(number, ()))) for number, kernel in enumerate(program.kernels))
 
 
 def _fail(message: str) -> SerialisationError:

@@ -12,6 +12,7 @@ import json
 from typing import Any, cast
 
 from poot.errors import PootError, SerialisationError
+from poot.saved import container
 from poot.trace.graph import Graph
 from poot.trace.primitives import Primitive, lookup
 from poot.trace.text import format_graph, parse_graph
@@ -73,22 +74,18 @@ def dump_graph(graph: Graph) -> bytes:
 
 def load_graph(data: bytes, what: str = "graph") -> Graph:
     """The graph that `dump_graph` saved; SerialisationError if it is damaged, of another version, or unknown here."""
-    try:
-        loaded: Any = json.loads(data)
-    except (ValueError, RecursionError):
-        raise SerialisationError(what=what, message="it is not a saved graph") from None
-    if not isinstance(loaded, dict) or cast("dict[str, Any]", loaded).get("format") != FORMAT:
-        raise SerialisationError(what=what, message="it is not a saved graph")
-    container = cast("dict[str, Any]", loaded)
-    if container.get("version") != VERSION:
-        raise SerialisationError(
-            what=what, message=f"it has version {container.get('version')!r}, and this poot reads version {VERSION}"
-        )
-    text = container.get("graph")
-    if not isinstance(text, str) or _digest(text) != container.get("sha256"):
+    saved = container(data, FORMAT, VERSION, ("primitives", "sha256", "graph"), what)
+    text = saved["graph"]
+    if not isinstance(text, str) or _digest(text) != saved["sha256"]:
         raise SerialisationError(what=what, message="it is damaged")
-    check_primitives(container.get("primitives"), what)
-    return parse_graph(text)
+    check_primitives(saved["primitives"], what)
+    try:
+        graph = parse_graph(text)
+    except PootError as error:
+        raise SerialisationError(what=what, message=f"it is damaged: {error}") from error
+    if primitives_used(graph).keys() != saved["primitives"].keys():
+        raise SerialisationError(what=what, message="its table of primitives names others than it uses")
+    return graph
 
 
 def _digest(text: str) -> str:

@@ -182,7 +182,7 @@ def test_a_scan_in_several_launches(device_name: str, reverse: bool, monkeypatch
     for length in (60, 59):
         traced = poot.trace(device=device_name)(scanned(body, reverse=reverse))
         (total, count), (rows, counts) = traced((start, np.int32(0)), xs[:length])
-        report = traced.program((start, np.int32(0)), xs[:length]).report()
+        report = str(traced.program((start, np.int32(0)), xs[:length]).report())
         assert device_name == "interpret" or report.count("turns_of") == 1 + (length == 59), report
         expected, turns = start, list(range(length))
         for turn, place in enumerate(reversed(turns) if reverse else turns):

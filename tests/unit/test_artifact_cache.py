@@ -8,13 +8,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import poot
 from poot.backends import cache, settings, toolchain
+from poot.backends.cuda.code import CudaCode, stored_code
 from poot.errors import ArgumentError
+from poot.target import Target
 
 KEY = cache.artifact_key("a", b"b")
 
@@ -43,7 +47,7 @@ def test_keys_tell_parts_apart() -> None:
     assert cache.artifact_key("a") == cache.artifact_key(b"a")
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "grow", "empty", "other"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "grow", "empty", "other", "renamed"])
 def test_damaged_files_are_misses_and_go(folder: Path, damage: str) -> None:
     cache.store(KEY, b"body" * 100)
     (path,) = files(folder)
@@ -57,6 +61,10 @@ def test_damaged_files_are_misses_and_go(folder: Path, damage: str) -> None:
             data += b"more"
         case "empty":
             data.clear()
+        case "renamed":
+            other = cache.artifact_key("another")
+            cache.store(other, b"its body")
+            data[:] = (folder / other[:2] / other).read_bytes()
         case _:
             data[:] = b"another file"
     path.write_bytes(data)
@@ -201,3 +209,41 @@ def test_kernels_come_from_it_and_damaged_ones_are_compiled_again(folder: Path) 
     assert compiled() == image and path.read_bytes() == whole
     path.write_bytes(whole[:-3])
     assert compiled() == image and path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda:sm_90"])
+def test_a_file_in_the_place_of_another_is_not_used_and_is_replaced(name: str, folder: Path) -> None:
+    target = Target.parse(name)
+    target = replace(target, languages=target.languages[-1:])
+    kernels = [poot.compile(poot.trace(f).graph(poot.f32[5]), target).kernels[0] for f in (twice, thrice)]
+
+    def compiled(number: int) -> object:
+        toolchain.clear_memory()
+        return toolchain.compile_kernel(kernels[number], target).artifact
+
+    first = compiled(0)
+    (path,) = files(folder)
+    second = compiled(1)
+    (other,) = set(files(folder)) - {path}
+    whole = path.read_bytes()
+    path.write_bytes(other.read_bytes())
+    assert first != second and compiled(0) == first
+    assert path.read_bytes() == whole and compiled(1) == second
+
+
+def twice(x: Any) -> Any:
+    return x * 2.0
+
+
+def thrice(x: Any) -> Any:
+    return x * 3.0
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff" * 40, (2).to_bytes(8, "little") + b"{}", (1).to_bytes(8, "little") + b"1"]
+)
+def test_code_of_another_version_is_a_miss(body: bytes) -> None:
+    cache.store(KEY, body)
+    assert stored_code(KEY) is None
+    cache.store(KEY, CudaCode(b"image", "entry", 32).to_bytes())
+    assert stored_code(KEY) == CudaCode(b"image", "entry", 32)

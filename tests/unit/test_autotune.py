@@ -71,7 +71,7 @@ def test_a_tuned_function_gives_the_same_and_says_what_was_tuned(device_name: st
     program = tuned.program(X)
     (record,) = [each for each in program.passes if each.name == "autotune"]
     assert program.numerics == plain.program(X).numerics == "reassociating"
-    assert not any("wrong" in each for each in record.declined)
+    assert not any("wrong" in str(each) for each in record.declined)
     assert not any(each.name == "autotune" for each in plain.program(X).passes)
 
 
@@ -112,9 +112,9 @@ def test_a_wrong_alternative_is_turned_down(device: poot.Device, oracle: bool, m
     assert wrong
     for task, answer in zip(watching.tasks, watching.answers, strict=True):
         if task in wrong:
-            assert any("half done" in each and "wrong" in each for each in answer.declined), answer
+            assert any("half done" in str(each) and "wrong" in str(each) for each in answer.declined), answer
             assert answer.plan != task.others["half done"]()
-    assert "half done" in program.report()
+    assert "half done" in str(program.report())
 
 
 def test_an_error_in_the_second_digit_is_seen() -> None:
@@ -122,7 +122,7 @@ def test_an_error_in_the_second_digit_is_seen() -> None:
     graph = poot.trace(lambda x: ops.tanh(x) * 2.0).graph(X)
     watching = Watching(Autotuner(device.backend), off_by_one)
     poot.compile(graph, device.target, CompileOptions(tuner=watching))
-    assert any("off by one" in each and "wrong" in each for each in watching.answers[0].declined)
+    assert any("off by one" in str(each) and "wrong" in str(each) for each in watching.answers[0].declined)
 
 
 def test_an_alternative_that_does_not_compile_is_left_out() -> None:
@@ -135,7 +135,7 @@ def test_an_alternative_that_does_not_compile_is_left_out() -> None:
 
     watching = Watching(Autotuner(device.backend), broken)
     compiled(watching, device)
-    assert any("broken" in each for answer in watching.answers for each in answer.declined)
+    assert any("broken" in str(each) for answer in watching.answers for each in answer.declined)
 
 
 @pytest.mark.parametrize("numerics", ["fused", "strict"])

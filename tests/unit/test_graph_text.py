@@ -222,7 +222,21 @@ def change(data: bytes, **fields: Any) -> bytes:
     [
         (b"\xff", "model.graph: it is not a saved graph"),
         (b"[]", "model.graph: it is not a saved graph"),
-        (change(dump_graph(block()), version=2), "model.graph: it has version 2, and this poot reads version 1"),
+        *(
+            (
+                change(dump_graph(block()), version=version),
+                (
+                    f"model.graph: it has version {version!r}, and this poot reads version 1\n"
+                    "  Remedy: load it with the version of poot that saved it, or save it again with this one."
+                ),
+            )
+            for version in (2, 1.0, True, "1", None)
+        ),
+        (change(dump_graph(block()), note="x"), "model.graph: it has the key 'note', which this poot does not know"),
+        (
+            change(dump_graph(block()), primitives={}),
+            "model.graph: its table of primitives names others than it uses",
+        ),
         (change(dump_graph(block()), graph="graph a { return () }"), "model.graph: it is damaged"),
         (change(dump_graph(block()), primitives=None), "model.graph: it has no table of primitives"),
         (

@@ -13,7 +13,6 @@ import poot
 from benchmarks.compile_time import make_input, make_params, stack
 from poot import f32, ops
 from poot.plan.program import Copy, Slot, Storage
-from poot.plan.report import totals
 from poot.plan.storage import plan_storage
 
 
@@ -91,6 +90,6 @@ def test_time_grows_with_the_slots() -> None:
 def test_a_stack_of_layers_needs_little_more_than_what_is_live(width: int, constants: tuple[str, ...]) -> None:
     run: Callable[..., Any] = stack(ops, ops.nn.softmax, ops.nn.gelu)
     program = poot.trace(run).program(make_params(width), make_input(width), device="cpu", constants=constants)
-    numbers = totals(program)
+    numbers = program.report().storage
     assert numbers.arena_bytes <= 1.2 * numbers.liveness_bound
-    assert f"{numbers.arena_bytes / numbers.liveness_bound:.2f} times the" in program.report()
+    assert f"{numbers.arena_bytes / numbers.liveness_bound:.2f} times the" in str(program.report())

@@ -15,7 +15,7 @@ from poot.kernel.pipeline import prepare
 from poot.kernel.render.llvm_lanes import render
 from poot.plan.program import Launch, Program, Slot, Storage
 from poot.plan.serial import dump_program, load_program
-from poot.plan.typed import checker, field_checks
+from poot.typed import checker, field_checks
 from tests.plan_support import run_program
 from tests.unit.test_plan_serial import arrays, program
 
@@ -136,6 +136,6 @@ def test_checks_are_exact(annotation: Any, good: object, bad: tuple[object, ...]
 
 
 def test_every_field_has_a_check() -> None:
-    assert field_checks(Launch).keys() == {"kernel", "bindings", "groups", "equations"}
+    assert field_checks(Launch).keys() == {"kernel", "bindings", "groups", "equations", "flops"}
     assert field_checks(Storage).keys() == {"slots", "arena_bytes", "liveness_bound", "prologue_bytes"}
     assert field_checks(Slot)["role"]("kept") and not field_checks(Slot)["role"]("other")

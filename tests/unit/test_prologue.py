@@ -68,7 +68,7 @@ def test_packed_weights_are_made_once() -> None:
     (kept,) = made.storage.kept
     assert len(made.launches) == 1 and kept in {binding.slot for binding in made.launches[0].bindings}
     assert {made.storage.slots[binding.slot].role for binding in bindings} == {"constant", "kept"}
-    assert "once, from constants: 1 launches fill" in made.report()
+    assert "once, from constants: 1 launches fill" in str(made.report())
 
 
 def test_nothing_is_constant_unless_it_is_said_to_be() -> None:

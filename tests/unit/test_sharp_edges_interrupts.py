@@ -40,7 +40,9 @@ def interrupted(call, after):
 LAUNCH = """
 @poot.trace
 def product(x):
-    return x @ x
+    for turn in range(30):
+        x = x @ x * (1 / len(x))
+    return x
 
 @poot.kernel
 def spin(n: poot.i32, out: poot.InOut[poot.f32]):
@@ -52,10 +54,10 @@ def spin(n: poot.i32, out: poot.InOut[poot.f32]):
         out[i] = value
 
 small, large = np.ones((64, 64), np.float32), np.ones((6000, 6000), np.float32)
-assert float(product(small)[0, 0]) == 64.0
+assert float(product(small)[0, 0]) == 1.0
 assert interrupted(lambda: product(large), 0.7) < 5.0
-assert float(product(small)[0, 0]) == 64.0
-assert float(product(np.ones((512, 512), np.float32))[3, 4]) == 512.0
+assert float(product(small)[0, 0]) == 1.0
+assert float(product(np.ones((512, 512), np.float32))[3, 4]) == 1.0
 
 array = np.ones(1 << 21, np.float32)
 assert interrupted(lambda: spin(1 << 16, array, threads=array.size), 0.3) < 30.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from poot.backends import cache
+
 
 @dataclass(frozen=True, slots=True)
 class CudaCode:
@@ -33,9 +35,18 @@ class CudaCode:
         return len(head).to_bytes(8, "little") + head + image
 
     @staticmethod
-    def from_bytes(data: bytes) -> CudaCode:
-        """The code that `to_bytes` wrote."""
+    def from_bytes(data: bytes) -> CudaCode | None:
+        """The code that `to_bytes` wrote; None where the bytes are none, or another version's."""
         size = int.from_bytes(data[:8], "little")
-        plain = json.loads(data[8 : 8 + size])
-        plain["resources"] = tuple((name, int(value)) for name, value in plain["resources"])
-        return CudaCode(image=data[8 + size :], **plain)
+        try:
+            plain = json.loads(data[8 : 8 + size])
+            plain["resources"] = tuple((name, int(value)) for name, value in plain["resources"])
+            return CudaCode(image=data[8 + size :], **plain)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+
+def stored_code(key: str) -> CudaCode | None:
+    """The code that the artifact cache keeps under a key, or None."""
+    stored = cache.load(key)
+    return None if stored is None else CudaCode.from_bytes(stored)

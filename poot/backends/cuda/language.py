@@ -7,7 +7,7 @@ import llvmlite
 
 from poot.backends import cache
 from poot.backends.cuda import nvptx
-from poot.backends.cuda.code import CudaCode
+from poot.backends.cuda.code import CudaCode, stored_code
 from poot.backends.cuda.triton import compile_triton, version
 from poot.backends.toolchain import Rendered, register_language
 from poot.kernel.ir import Kernel
@@ -25,10 +25,8 @@ def compile_ptx_kernel(kernel: Kernel, target: Target, contract: bool) -> Render
         *("ptx", llvmlite.__version__, target.arch, assembler[1] if assembler else "", source.symbol),
         uncommented(source.text),
     )
-    stored = cache.load(key)
-    if stored is not None:
-        code = CudaCode.from_bytes(stored)
-    else:
+    code = stored_code(key)
+    if code is None:
         what = f"kernel {kernel.name}"
         text = nvptx.compile_ptx(source.text, target.arch, what=what)
         image, used = text.encode() + b"\0", ()
@@ -45,10 +43,8 @@ def compile_triton_kernel(kernel: Kernel, target: Target, contract: bool) -> Ren
     key = cache.artifact_key(
         "triton", version() or "", target.arch, str(source.signature), str(source.aligned), source.text
     )
-    stored = cache.load(key)
-    if stored is not None:
-        code = CudaCode.from_bytes(stored)
-    else:
+    code = stored_code(key)
+    if code is None:
         code = compile_triton(source, target.arch, what=f"kernel {kernel.name}")
         cache.store(key, code.to_bytes())
     return Rendered(code, code.entry, source.text, code.resources)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import llvmlite
 
 from poot.backends import cache
-from poot.backends.cuda.code import CudaCode
+from poot.backends.cuda.code import CudaCode, stored_code
 from poot.backends.cuda.triton import version
 from poot.backends.hip.amdgpu import compile_amdgpu
 from poot.backends.hip.metadata import usage
@@ -23,19 +23,15 @@ def compile_amdgcn_kernel(kernel: Kernel, target: Target, contract: bool) -> Ren
     source = amdgcn.render(kernel, contract=contract)
     text = uncommented(source.text)
     key = cache.artifact_key("amdgcn", llvmlite.__version__, version() or "", target.arch, source.symbol, text)
-    stored = cache.load(key)
-    if stored is not None:
-        code = CudaCode.from_bytes(stored)
-    else:
-        what = f"kernel {kernel.name}"
+    code, what = stored_code(key), f"kernel {kernel.name}"
+    if code is None:
         text, image = compile_amdgpu(source.text, target.arch, what=what)
-        used = usage(text)
-        shared, limit = dict(used)["shared"], target.limit("workgroup_storage")
-        if shared > limit:  # Triton only prints that
-            message = f"{shared} bytes of shared memory, where the limit is {limit}"
-            raise CompileError(what=what, target=target, message=message)
-        code = CudaCode(image, source.symbol, source.threads, resources=used, text=text)
+        code = CudaCode(image, source.symbol, source.threads, resources=usage(text), text=text)
         cache.store(key, code.to_bytes())
+    shared, limit = dict(code.resources)["shared"], target.limit("workgroup_storage")
+    if shared > limit:  # Triton only prints that
+        message = f"{shared} bytes of shared memory, where the limit is {limit}"
+        raise CompileError(what=what, target=target, message=message)
     return Rendered(code, code.entry, code.text, code.resources)
 
 

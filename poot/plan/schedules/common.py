@@ -15,6 +15,7 @@ from poot.plan.elements import Elements, Inside
 from poot.plan.emitter import Emitter
 from poot.plan.groups import Group
 from poot.plan.indexing import Affine, Axis, Indices, Quotient, Space, expand, flatten, loops_of
+from poot.plan.legal import SMALLER
 from poot.target import Target
 from poot.trace.graph import Equation, Value
 from poot.trace.primitives import Pull, lookup
@@ -33,10 +34,18 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """The launches of a group, in order, and the temporaries between them."""
+    """The launches of a group, in order, and the temporaries between them.
+
+    `main` is the place of the one that does most of the work, and to which the group's flops are counted.
+    """
 
     setups: tuple[Setup, ...]
     temporaries: tuple[ArraySpec, ...] = ()
+    main: int = -1
+
+    def is_main(self, place: int) -> bool:
+        """Whether the launch at a place counts for the group."""
+        return place == self.main % len(self.setups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,11 @@ class Context:
         number = max(group.members)
         equation = group.members[number]
         return Unsupported(
-            what=f"equation {number} ({equation.primitive})", target=self.target, message=message, where=equation.where
+            what=f"equation {number} ({equation.primitive})",
+            target=self.target,
+            message=message,
+            where=equation.where,
+            remedy=SMALLER,
         )
 
 

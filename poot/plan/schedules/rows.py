@@ -139,7 +139,7 @@ def _two_stages(plan: RowPlan) -> GroupPlan:
         ArraySpec(rule.accumulator(equation.outputs[0].dtype), (group.rows, count)) for equation, rule in reductions
     )
     first = _partials(plan, width, chunk, count, specs)
-    return GroupPlan((first, _combine(plan, width, count, specs)), specs)
+    return GroupPlan((first, _combine(plan, width, count, specs)), specs, main=0)
 
 
 def _partials(plan: RowPlan, width: int, chunk: int, count: int, specs: Sequence[ArraySpec]) -> Setup:

@@ -14,8 +14,8 @@ from poot.plan.groups import Group
 from poot.plan.indexing import Affine, Axis, Indices, expand, flatten, loops_of
 from poot.plan.joins import Setting, probes
 from poot.plan.schedules.common import Context, Loop, accesses, collapse, extent, pinned, stored
-from poot.trace.graph import Atom, Equation, Value
-from poot.trace.primitives import Pull, lookup
+from poot.trace.graph import Atom, Equation, Literal, Value
+from poot.trace.primitives import Elementwise, Pull, lookup
 from poot.trace.primitives.contract import dimension_numbers, free_axes
 
 #: Multiplications that take as long as copying one element, and the fewest lanes that a vector has.
@@ -25,19 +25,23 @@ _VECTOR = 16
 
 @dataclass(slots=True)
 class Side:
-    """One operand: what is read, at which index, its own (free) axes, and the flat form of what lies in memory.
+    """One operand: what is read, at which index, its own (free) axes, and where it lies in memory.
 
-    A `constant` one is made of values that stay the same from step to step, so that its panels are copied once.
+    `form` is the flat form of the largest of the buffers that it is made of, `stored` their bytes an element, and
+    `moving` the loop axes that any of them goes along; `form` and `moving` are None where that is not known.  A
+    `constant` one is made of values that stay the same from step to step, so that its panels are copied once.
     """
 
     atom: Atom
     index: Indices
     free: tuple[Axis, ...]
     form: Affine | None
+    stored: int
+    moving: frozenset[Axis] | None
     constant: bool = False
 
     def step(self, axis: Axis) -> int | None:
-        """The stride in memory along an axis, if the operand is a view of a buffer."""
+        """The stride in memory along an axis, if the operand is read where it lies."""
         return None if self.form is None else self.form.coefficient(axis)
 
 
@@ -92,8 +96,8 @@ class Shape:
 
     def side_batch(self, side: Side) -> tuple[Axis, ...]:
         """The batch axes that an operand goes along; others share its panels."""
-        form = side.form
-        return self.batch if form is None else tuple(axis for axis in self.batch if axis in set(loops_of(form)))
+        moving = side.moving
+        return self.batch if moving is None else tuple(axis for axis in self.batch if axis in moving)
 
     def apart(self, neighbours: bool) -> float:
         """What an element costs whose lanes lie apart; less where its neighbours are needed too."""
@@ -124,9 +128,10 @@ def analyse(context: Context, group: Group) -> Shape:
     left_free = len(free_axes(len(left.shape), left_contract, left_batch))
     batch = len(left_batch)
     left_index, right_index = group.operands[group.contraction]
+    accumulator = cast("DType", equation.params["accumulate"])
     sides = (
-        _side(context, group, left, left_index, index[batch : batch + left_free]),
-        _side(context, group, right, right_index, index[batch + left_free :]),
+        _side(context, group, accumulator, left, left_index, index[batch : batch + left_free]),
+        _side(context, group, accumulator, right, right_index, index[batch + left_free :]),
     )
     axes = _leaves(index[:batch])
     ordinary = Shape(context, group, equation, axes, sides[0], sides[1])
@@ -157,14 +162,47 @@ def _leaves(index: Indices) -> tuple[Axis, ...]:
     )
 
 
-def _side(context: Context, group: Group, atom: Atom, index: Indices, free: Indices) -> Side:
-    form = _in_memory(context, group, atom, index)
-    return Side(atom, index, _leaves(free), form, _is_constant(context, group, atom))
+def _side(context: Context, group: Group, accumulator: DType, atom: Atom, index: Indices, free: Indices) -> Side:
+    constant = _is_constant(context, group, atom)
+    atom, index = _below_cast(context, group, accumulator, atom, index)
+    sources = _sources(context, group, atom, index)
+    if sources is None:
+        return Side(atom, index, _leaves(free), None, atom.dtype.itemsize, None, constant)
+    moving = frozenset(axis for _, form in sources for axis in loops_of(form))
+    values = [(value, form) for value, form in sources if isinstance(value, Value)]
+    main, form = max(values, key=lambda source: source[0].spec.size, default=(atom, None))
+    return Side(atom, index, _leaves(free), form, main.dtype.itemsize, moving, constant)
+
+
+def _below_cast(context: Context, group: Group, accumulator: DType, atom: Atom, index: Indices) -> tuple[Atom, Indices]:
+    """What a cast to the accumulator's dtype is made of, since each product casts its factors to that anyway.
+
+    Panels then hold the narrower dtype.
+    """
+    producers = _producers(group)
+    setting = Setting(context.space, context.costs, 0, producers)
+    below, at = atom, index
+    while isinstance(below, Value) and below.id in producers:
+        equation = producers[below.id]
+        if equation.primitive == "cast":
+            return (equation.inputs[0], at) if below.dtype is accumulator else (atom, index)
+        rule = lookup(equation.primitive).lower
+        if not isinstance(rule, Pull):
+            break
+        (found,) = probes(setting, equation, rule, [at])
+        if not found.view:
+            break
+        below, at = equation.inputs[found.reads[0].operand], found.reads[0].index
+    return atom, index
+
+
+def _producers(group: Group) -> dict[int, Equation]:
+    return {value.id: equation for equation in group.members.values() for value in equation.outputs}
 
 
 def _is_constant(context: Context, group: Group, atom: Atom) -> bool:
     """Whether all that an operand is made of stays the same from step to step."""
-    producers = {value.id: equation for equation in group.members.values() for value in equation.outputs}
+    producers = _producers(group)
     pending = [atom]
     while pending:
         each = pending.pop()
@@ -176,20 +214,36 @@ def _is_constant(context: Context, group: Group, atom: Atom) -> bool:
     return True
 
 
-def _in_memory(context: Context, group: Group, atom: Atom, index: Indices) -> Affine | None:
-    """The flat form of an operand that the group reads through views alone."""
-    producers = {value.id: equation for equation in group.members.values() for value in equation.outputs}
+def _sources(context: Context, group: Group, atom: Atom, index: Indices) -> list[tuple[Atom | None, Affine]] | None:
+    """What an operand is read from, through views and MAPs, with the flat form of each; None where it is not known.
+
+    Where a view reads nothing, its index stands for what it is made of.
+    """
+    producers = _producers(group)
     setting = Setting(context.space, context.costs, 0, producers)
-    while isinstance(atom, Value) and atom.id in producers:
-        equation = producers[atom.id]
+    pending, found = [(atom, index)], dict[tuple[Atom | None, Affine], None]()
+    seen: set[tuple[Atom, Indices]] = set()
+    while pending:
+        atom, index = pending.pop()
+        if isinstance(atom, Literal) or (atom, index) in seen:
+            continue
+        seen.add((atom, index))
+        equation = producers.get(atom.id)
+        if equation is None:
+            found[atom, flatten(index, atom.shape)] = None
+            continue
         rule = lookup(equation.primitive).lower
+        if isinstance(rule, Elementwise):
+            pending += [(each, index if each.shape else ()) for each in equation.inputs]
+            continue
         if not isinstance(rule, Pull):
             return None
-        (found,) = probes(setting, equation, rule, [index])
-        if not found.view:
+        (result,) = probes(setting, equation, rule, [index])
+        if not result.view and not result.constant:
             return None
-        atom, index = equation.inputs[found.reads[0].operand], found.reads[0].index
-    return flatten(index, atom.shape) if isinstance(atom, Value) else None
+        pending += [(equation.inputs[read.operand], read.index) for read in result.reads]
+        found.update({(None, form): None for form in index if result.constant})
+    return list(found)
 
 
 # --- what both schedules emit -----------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def by_slabs(shape: Shape) -> bool:
     loops, along = shape.loops(shape.lanes.free), shape.loops(shape.along)
     if not shape.context.costs.slabs or shape.row_count > _FEW_ROWS or len(loops) != 1 or len(along) != 1:
         return False
-    nbytes = shape.length * shape.lane_count * shape.lanes.atom.dtype.itemsize
+    nbytes = shape.length * shape.lane_count * shape.lanes.stored
     return shape.lanes.step(loops[0][-1]) == 1 and shape.length >= _SHORT and nbytes >= _LARGE
 
 
@@ -74,7 +74,7 @@ def slabs(shape: Shape) -> GroupPlan:
     cut = _cut(shape)
     batch = prod(axis.extent for axis in shape.batch)
     spec = ArraySpec(shape.accumulator, (batch, cut.slabs, shape.row_count, shape.lane_count))
-    return GroupPlan((_partials(shape, cut, spec), _join(shape, cut, spec)), (spec,))
+    return GroupPlan((_partials(shape, cut, spec), _join(shape, cut, spec)), (spec,), main=0)
 
 
 # --- partial sums -----------------------------------------------------------------------------------------------------

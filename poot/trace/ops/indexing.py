@@ -22,9 +22,10 @@ from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import choice, one_axis, operands, static_ints
 from poot.trace.ops.creation import asarray
-from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, on_axes, parse
-from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, shape_of, strong
+from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, arrays_of, on_axes, parse
+from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, literal, shape_of, strong
 from poot.trace.ops.results import of_its_own
+from poot.trace.places import together
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 
@@ -33,6 +34,7 @@ from poot.trace.tracer import Tracer
 def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
     """`x[key]` with NumPy's rules: ints, slices, None, `...`, integer arrays, and masks whose values are known."""
     operand = strong(x)
+    together(operand, *arrays_of(key))
     with joined(operand):
         entries = parse(key, operand.shape)
         positions = [entry for entry in entries if isinstance(entry, Positions)]
@@ -206,14 +208,29 @@ def _gather(
 ) -> Array:
     dtype = dtype_of(x)
     checked_mode(mode)
+    known = active() is not None and not isinstance(fill_value, Array)  # else it is an input of the computation
+    if mode == "fill" and fill_value is not None and not known and all(x.shape[axis] for axis in axes):
+        fill = cast(fill_value, dtype) if isinstance(fill_value, Array) else literal(fill_value, dtype)
+        return _filled(x, lift(indices), axes, batch, fill)
     params: dict[str, Any] = {"axes": axes, "mode": mode}
     if batch:
         params["batch"] = batch
     if mode == "fill":
-        params["fill"] = _fill(dtype) if fill_value is None else fill_value
+        params["fill"] = _fill(dtype) if fill_value is None else literal(fill_value, dtype).value
     elif fill_value is not None:
         raise ArgumentError(what="fill_value", actual=fill_value, expected='None but with mode="fill"')
     return bind1("gather", (x, indices), **params)
+
+
+def _filled(x: Operand, indices: Array, axes: tuple[int, ...], batch: int, fill: Operand) -> Array:
+    """What "fill" gives, for a 0-d operand as the fill value."""
+    found = _gather(x, indices, axes, batch, "clip", None)
+    most = int(indices.dtype.max)
+    extents = np.array([min(x.shape[axis], most) for axis in axes], indices.dtype.dtype)
+    within = logic.logical_and(indices >= 0, indices < extents)
+    within = bind1("reduce_all", (within,), axes=(within.ndim - 1,))
+    within = manipulation.reshape(within, (*within.shape, *(1,) * (found.ndim - within.ndim)))
+    return bind1("select", (manipulation.broadcast_to(within, found.shape), found, fill))
 
 
 def _fill(dtype: DType) -> bool | int | float:

@@ -14,9 +14,10 @@ from poot.trace.graph import Literal
 from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.axes import choice
 from poot.trace.ops.creation import asarray, full
-from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, on_axes, parse
+from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, arrays_of, on_axes, parse
 from poot.trace.ops.promotion import cast
 from poot.trace.ops.results import of_its_own
+from poot.trace.places import together
 from poot.trace.source import user_location
 
 
@@ -94,6 +95,7 @@ class AtIndex:
 @of_its_own
 def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, mode: IndexMode) -> Array:
     choice(mode, "mode", "fault", "clip", "wrap", "drop")
+    together(x, values, *arrays_of(key))
     with joined(x, values):
         new = lift(cast(asarray(values) if isinstance(values, Sequence) else values, x.dtype))
         entries = parse(key, x.shape, keep_mask=not new.shape)
