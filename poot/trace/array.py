@@ -100,7 +100,10 @@ class Array(Placed):
 
     @property
     def at(self) -> At:
-        """`x.at[i].set(v)`: x with the elements at i replaced; also add, subtract, multiply, min, max, get."""
+        """`x.at[i].set(v)`: x with the elements at i replaced.
+
+        Also add, subtract, multiply, divide, power, min, max, and get.
+        """
         return ops.update.At(self)
 
     # --- values -----------------------------------------------------------------------------------------------------
