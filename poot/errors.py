@@ -166,6 +166,13 @@ class OverflowArgumentError(PootError, OverflowError):
     default_remedy = "cast the array first, or use a value between {low} and {high}."
 
 
+class ExchangeError(PootError, BufferError):
+    """An array that one library does not give, or another does not take, as the protocols between them say."""
+
+    about_a_call = True
+    template = "{what}: {message}"
+
+
 # --- graphs and traces ----------------------------------------------------------------------------------------------
 
 
@@ -231,10 +238,19 @@ class BuilderUnsupportedDTypeError(BuilderError, UnsupportedDTypeError):
 
 
 class LimitError(BuilderError):
-    """A request past a limit of TraceLimits or CompileLimits; nothing was allocated."""
+    """A request past a limit of TraceLimits or CompileLimits; nothing was allocated.
 
+    `by` says what would have passed it, where that is more than the line of the call: a pass, an equation, a kernel.
+    """
+
+    about_a_call = True
     template = "{resource}: {attempted} is past the limit of {limit}"
     default_remedy = "raise {resource} in the limits, or make the program smaller."
+
+    @override
+    def _render(self) -> str:
+        first, end, rest = super()._render().partition("\n")
+        return f"{first}, {self.fields['by']}{end}{rest}" if self.fields.get("by") else first + end + rest
 
 
 class GraphError(PootError, ValueError):
@@ -422,6 +438,7 @@ class DeviceError(PootError, RuntimeError):
 class DeviceUnavailableError(DeviceError):
     """A device that is not present on this machine."""
 
+    about_a_call = True
     template = "device {device} is not available: {message}"
     default_remedy = "run `poot.devices()` to see what is here and why."
 

@@ -21,6 +21,7 @@ from poot.dtypes import ArraySpec, DType, as_dtype, is_masked
 from poot.errors import ArgumentError, CaptureError, PootError
 from poot.probe import has
 from poot.trace.array import Array
+from poot.trace.foreign import host_array
 from poot.trace.source import user_location
 from poot.trace.tracer import WeakTracer
 from poot.trace.tree import flatten, key_order, leaves_of
@@ -186,7 +187,7 @@ class Signature:
             there = device_array(value, f"argument {path!r} of {self.name}")
             if there is not None:
                 return Leaf(path, "array", there, there.spec)
-            array = foreign_array(value)
+            array = host_array(value, f"argument {path!r} of {self.name}")
             if array is not None:
                 return self._array(path, array)
         raise CaptureError(
@@ -195,15 +196,3 @@ class Signature:
             where=user_location(),
             remedy=remedy.replace("{root}", path.partition(".")[0]),
         )
-
-
-def foreign_array(value: Any) -> np.ndarray[Any, Any] | None:
-    """A NumPy array over another library's host array, without a copy where it allows, or None for other objects."""
-    if has(value, "__dlpack__"):
-        try:
-            return np.from_dlpack(value)
-        except (TypeError, ValueError, RuntimeError, BufferError, PootError):
-            return np.asarray(value) if has(value, "__array__") else None
-    if has(value, "__array_interface__") or has(value, "__array__"):
-        return np.asarray(value)
-    return None

@@ -10,18 +10,20 @@ import numpy as np
 from typing_extensions import override
 
 from poot.api.checks import Check, joined
+from poot.api.precision import KEPT
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
 from poot.backends.sharing import same_memory, sharing_of
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
-from poot.errors import ArrayMutationError, DeviceError, EngineError
+from poot.errors import ArgumentError, ArgumentTypeError, ArrayMutationError, EngineError, ExchangeError
+from poot.target import Target
 from poot.trace.array import Array, NumpyArray
 from poot.trace.places import no_stream
 from poot.trace.source import user_location
 
 _SHOWN = 1000  # repr fetches the whole array up to this many elements, and only its corners above
 _EDGE = 3
-_DLPACK_CPU = 1
+_DLPACK_CPU = (1, 0)
 
 
 _tokens: dict[ArraySpec, int] = {}
@@ -153,6 +155,26 @@ class DeviceArray(Array):
     def _value(self, use: str) -> NumpyArray:
         return self.numpy()
 
+    @override
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
+        """What `np.asarray` takes: the elements, read-only, in place where the host can address them.
+
+        For copy=False ArgumentError where it cannot, and where `dtype` is another one.
+        """
+        if copy is False and self._memory.device.host_view(self.buffer_view(), 0) is None:
+            raise self._needs_copy("the host cannot address it")
+        if copy is False and dtype not in (None, self.dtype.dtype):
+            raise self._needs_copy(f"its dtype is {self.dtype}")
+        return super().__array__(dtype, copy)
+
+    def _needs_copy(self, why: str) -> ArgumentError:
+        return ArgumentError(
+            what=f"copy of an array on {self.device}",
+            actual=False,
+            expected=f"True or None: {why}",
+            where=user_location(),
+        )
+
     def numpy(self, dtype: DTypeLike = None) -> NumpyArray:
         """The elements, read-only; without a copy where the host can address them.  `dtype` converts them."""
         view = self.buffer_view()
@@ -170,8 +192,11 @@ class DeviceArray(Array):
         """A copy on another device, given by name or as `poot.device` gives it; the array itself if it is there."""
         no_stream(stream)
         backend: DeviceBackend = open_device(device) if isinstance(device, str) else getattr(device, "backend", device)
+        if not isinstance(getattr(backend, "target", None), Target):
+            raise ArgumentTypeError(what="device", actual=type(device).__name__, expected="a device or its name")
         if same_memory(backend, self.backend):
             return self if backend is self.backend else self._seen_from(backend)
+        KEPT.check("to_device", [("the array", self._spec)], backend.target)
         return upload(self.numpy(), backend)
 
     def _seen_from(self, backend: DeviceBackend) -> DeviceArray:
@@ -184,17 +209,25 @@ class DeviceArray(Array):
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's kind and number of the device: a GPU's, or the CPU's where the host can address the elements.
 
-        DeviceError elsewhere.
+        ExchangeError, a BufferError, elsewhere.
         """
-        backend = self._memory.device
-        sharing = sharing_of(backend)
+        here = self._dlpack_place()
+        if here is None:
+            raise self._not_exported("the host cannot address it")
+        return here
+
+    def _dlpack_place(self) -> tuple[int, int] | None:
+        """The device as DLPack counts them; None where it knows none."""
+        sharing = sharing_of(self._memory.device)
         if sharing is not None:
             return sharing.device()
-        if backend.host_view(self.buffer_view(), 0) is None:
-            raise DeviceError(
-                device=self.device, message="its arrays are not exported", remedy='use x.to_device("cpu") first.'
-            )
-        return _DLPACK_CPU, 0
+        return None if self._memory.device.host_view(self.buffer_view(), 0) is None else _DLPACK_CPU
+
+    def _not_exported(self, why: str) -> ExchangeError:
+        return ExchangeError(
+            what=f"an array on {self.device}", message=f"it is not exported: {why}", where=user_location(),
+            remedy='x.to_device("cpu") gives one that is, and np.asarray(x) reads it.',
+        )  # fmt: skip
 
     def __dlpack__(
         self,
@@ -210,16 +243,17 @@ class DeviceArray(Array):
         cannot be told read-only: on the host it gets a BufferError, on a GPU memory that it must not write.  One that
         wants another device than the array's gets a BufferError too, unless that is the CPU and a copy will do.
         """
-        sharing, here = sharing_of(self._memory.device), self.__dlpack_device__()
+        sharing, here = sharing_of(self._memory.device), self._dlpack_place()
         wanted = here if dl_device is None else dl_device
         if sharing is not None and wanted == here:
             versioned = max_version is not None and max_version[0] >= 1
             return sharing.export(self.buffer_view(), self._spec, stream, versioned=versioned, copy=bool(copy))
-        if wanted != (_DLPACK_CPU, 0) or (wanted != here and copy is False):
-            raise BufferError(f"an array on {self.device} is not exported to DLPack device {dl_device}")
-        if wanted == here:
+        if wanted != _DLPACK_CPU or (here != _DLPACK_CPU and copy is False):
+            raise self._not_exported("the host cannot address it" if wanted is None else f"DLPack device {wanted}")
+        if here == _DLPACK_CPU:
             no_stream(stream)
-        array = self.numpy().copy() if copy or wanted != here else self.numpy()
+        array = self.numpy()
+        array = array.copy() if copy or here != _DLPACK_CPU else array
         return array.__dlpack__() if max_version is None else array.__dlpack__(max_version=max_version)
 
     @property
@@ -281,7 +315,9 @@ def _plain(array: NumpyArray) -> NumpyArray:
 
 
 def _unpickle(array: NumpyArray, device: str) -> DeviceArray:
-    return upload(array, open_device(device))
+    backend = open_device(device)
+    KEPT.check("to_device", [("the array", ArraySpec(as_dtype(array.dtype), array.shape))], backend.target)
+    return upload(array, backend)
 
 
 def upload(array: NumpyArray, device: DeviceBackend) -> DeviceArray:

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from poot.api.arguments import foreign_array
 from poot.api.array import DeviceArray, Held, upload
 from poot.api.devices import Device, choose, precision_of
 from poot.api.foreign import device_array
-from poot.api.precision import KEPT
+from poot.api.precision import KEPT, Precision
 from poot.backends.binding import check_array
+from poot.backends.device import DeviceBackend
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, check_plain, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
@@ -20,6 +20,7 @@ from poot.probe import has
 from poot.trace import ops
 from poot.trace.array import Array
 from poot.trace.dispatch import active
+from poot.trace.foreign import host_array, is_foreign
 from poot.trace.source import user_location
 
 #: NumPy's scalars that count as Python's numbers.
@@ -33,41 +34,38 @@ def asarray(
 
     The dtype is what `ops.asarray` gives: an array keeps its own; Python's floats give f32 and ints i32, as do NumPy's
     float64 and int64 scalars.  The elements are copied unless `copy=False`, which shares memory where the device can
-    and raises ArgumentError where it cannot.  Inside a traced function it is `ops.asarray`.
+    and raises ArgumentError where it cannot: of numbers, of another dtype, on another device, and where the elements
+    are not contiguous.  ExchangeError quotes a library that does not give its elements.  Inside a traced function it is
+    `ops.asarray`.
     """
     if active() is not None:
-        return ops.asarray(value, dtype=dtype)
+        return ops.asarray(value, dtype=dtype, device=device, copy=copy)
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(value, (Array, np.ndarray)):
-        there = device_array(value, "asarray")
+        there = device_array(value, "asarray", copy=copy)
         if there is not None:
             return _from_device(there, wanted, device, copy)
+    if copy is False and not (isinstance(value, Array) or is_foreign(value)):
+        raise _needs_copy(f"a {type(cast('object', value)).__name__}")
     if isinstance(value, (list, tuple)) and _has_arrays(cast("Sequence[Any]", value)):
-        if copy is False:
-            raise ArgumentError(what="copy", actual=False, expected="True or None for a list of arrays")
         return ops.asarray(value, dtype=wanted, device=device)
     homes = [value.backend] if isinstance(value, DeviceArray) else []
     backend = choose(device, homes)
     if isinstance(value, DeviceArray):
-        moved = value.to_device(backend)
-        if wanted is not None and moved.dtype is not wanted:
-            return ops.astype(moved, wanted)
-        if not copy or not same_memory(backend, value.backend):
-            return moved
-        return moved.__copy__()
+        return _from_ours(value, wanted, backend, copy, precision_of(KEPT, device, backend))
     array = _host(value, wanted)
     if wanted is not None and as_dtype(array.dtype) is not wanted:
         if copy is False:
-            raise ArgumentError(what="copy", actual=False, expected="True or None where the dtype changes")
+            raise _needs_copy(f"{as_dtype(array.dtype, 'asarray')} as {wanted}")
         both = wanted.is_float and array.dtype.kind == "f"  # no device need have the wider one
         with np.errstate(over="ignore"):
             array = array.astype(wanted.dtype) if both else np.asarray(ops.astype(upload(array, backend), wanted))
     precision = KEPT if wanted is not None else precision_of(KEPT, device, backend)
     spec = ArraySpec(as_dtype(array.dtype, "array"), array.shape)
-    precision.check("asarray", [("the array", spec)], backend.target)
+    precision.check("asarray", [("the array", spec)], backend.target, asked=wanted is not None)
     if precision.spec(spec) != spec:
         if copy is False:
-            raise ArgumentError(what="copy", actual=False, expected="True or None where the dtype changes")
+            raise _needs_copy(f"{spec.dtype} as {precision.spec(spec).dtype}")
         array = precision.convert("array", np.asarray(array), precision.spec(spec))
         spec = precision.spec(spec)
     if copy is not False:
@@ -75,8 +73,31 @@ def asarray(
     host = check_array("array", array, spec)
     shared = backend.import_host(host) if np.shares_memory(host, array) or not array.size else None
     if shared is None:
-        raise ArgumentError(what="copy", actual=False, expected=f"True or None: {backend.name} cannot share this array")
+        raise _needs_copy(f"this array, which {backend.name} cannot share,")
     return DeviceArray(Held(backend, shared), spec)  # the host array goes with its last reference
+
+
+def _from_ours(
+    value: DeviceArray, wanted: DType | None, backend: DeviceBackend, copy: bool | None, precision: Precision
+) -> Array:
+    moves = not same_memory(backend, value.backend)
+    if copy is False and moves:
+        raise _needs_copy(f"an array on {value.device} to {backend.name}")
+    if copy is False and wanted not in (None, value.dtype):
+        raise _needs_copy(f"{value.dtype} as {wanted}")
+    spec = precision.spec(value.spec)
+    if moves and wanted is None and spec != value.spec:
+        return upload(precision.convert("array", value.numpy(), spec), backend)
+    if wanted is not None and value.dtype not in backend.target.dtypes:
+        return ops.astype(value, wanted).to_device(backend)
+    moved = value.to_device(backend)
+    if wanted is not None and moved.dtype is not wanted:
+        return ops.astype(moved, wanted)
+    return moved.__copy__() if copy and not moves else moved
+
+
+def _needs_copy(what: str) -> ArgumentError:
+    return ArgumentError(what="copy", actual=False, expected=f"True or None: {what} has to be copied")
 
 
 def _has_arrays(items: Sequence[Any]) -> bool:
@@ -94,9 +115,7 @@ def _from_device(there: DeviceArray, wanted: DType | None, device: str | Device 
     backend = there.backend if device is None else choose(device, ())
     if copy is False:
         if not same_memory(backend, there.backend) or wanted not in (None, there.dtype):
-            raise ArgumentError(
-                what="copy", actual=False, expected=f"True or None for {there.device} to {backend.name}"
-            )
+            raise _needs_copy(f"an array on {there.device} to {backend.name}, or to another dtype,")
         return there.to_device(backend)
     if wanted not in (None, there.dtype):
         there = cast("DeviceArray", ops.astype(there, wanted))
@@ -111,7 +130,7 @@ def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         return _host(value.item(), wanted)
     if isinstance(value, (np.ndarray, np.generic, Array)):
         return np.asarray(cast("Any", value))
-    found = foreign_array(value)
+    found = host_array(value, "asarray")
     if found is not None:
         return found
     try:

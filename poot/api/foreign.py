@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,17 @@ from poot.backends.dlpack import CUDA, CUDA_MANAGED
 from poot.backends.sharing import sharing_of
 from poot.errors import DeviceError
 from poot.probe import has
+from poot.trace.foreign import refuse
 
 #: Arguments that are not other libraries' arrays, most often.
 _OURS = frozenset({dict, list, tuple, np.ndarray, DeviceArray, float, int, bool, str, type(None)})
 
 
-def device_array(value: Any, what: str) -> DeviceArray | None:
+def device_array(value: Any, what: str, *, copy: bool | None = None) -> DeviceArray | None:
     """A poot array over another library's array on a CUDA device; None for arrays on the host, and for other objects.
 
-    Nothing is copied where the elements are contiguous and aligned; `what` names the array in errors.
+    Nothing is copied where the elements are contiguous and aligned; ArgumentError for copy=False where they are not.
+    `what` names the array in errors.
     DeviceUnavailableError says what is missing for its device.
     """
     ordinal = gpu_of(value)
@@ -30,7 +33,7 @@ def device_array(value: Any, what: str) -> DeviceArray | None:
     sharing = sharing_of(backend)
     if sharing is None:
         raise DeviceError(device=backend.name, message="it does not take other libraries' arrays")
-    buffer, spec = sharing.borrow(value, what)
+    buffer, spec = sharing.borrow(value, what, copy=copy)
     return DeviceArray(Held(backend, buffer), spec)
 
 
@@ -40,14 +43,20 @@ def gpu_protocol(value: Any) -> str | None:
 
 
 def gpu_of(value: Any) -> int | None:
-    """The number of the GPU where an array lies; None where it lies on none."""
+    """The number of the GPU where an array lies; None where it lies on none.
+
+    ExchangeError for an array that does not say where it lies as its protocol has it.
+    """
     protocol = gpu_protocol(value)
     if protocol is None:
         return None
-    if protocol == "__dlpack_device__":
-        kind, number = value.__dlpack_device__()
-        return int(number) if int(kind) in (CUDA, CUDA_MANAGED) else None
-    address = value.__cuda_array_interface__["data"][0]
+    try:
+        if protocol == "__dlpack_device__":
+            kind, number = map(operator.index, value.__dlpack_device__())
+            return number if kind in (CUDA, CUDA_MANAGED) else None
+        address = operator.index(value.__cuda_array_interface__["data"][0] or 0)
+    except Exception as error:  # whatever the other library raises, or the answer is
+        refuse(value, protocol, error)
     return _owner(address) if address else 0
 
 

@@ -11,7 +11,6 @@ from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from poot.api.arguments import foreign_array
 from poot.api.array import DeviceArray
 from poot.api.foreign import device_array
 from poot.dtypes import ArraySpec, DType, as_dtype, f64
@@ -20,6 +19,7 @@ from poot.kernel.language import BufferType
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter, Element, Parameters
 from poot.kernel.parse.values import shown as shown_number
 from poot.probe import has
+from poot.trace.foreign import host_array
 from poot.trace.source import user_location
 
 HostArray: TypeAlias = np.ndarray[Any, Any]
@@ -51,8 +51,9 @@ def as_array(kernel: str, parameter: BufferParameter, value: Any) -> ArrayLike:
     if isinstance(value, np.ndarray):
         return cast("HostArray", value).view(np.ndarray)
     if not isinstance(value, (bool, int, float, complex, str, bytes, list, tuple, dict)):
-        found = device_array(value, f"`{parameter.name}` of kernel {kernel}")
-        found = foreign_array(value) if found is None else found
+        what = f"`{parameter.name}` of kernel {kernel}"
+        found = device_array(value, what)
+        found = host_array(value, what) if found is None else found
         if found is not None:
             return found
     remedy = "pass a NumPy array, a poot.Array, or any array that has DLPack."

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
-
 from poot.api.array import DeviceArray
 from poot.api.creation import asarray
-from poot.api.devices import Device, default, devices
+from poot.api.devices import Device, choose, default, devices
 from poot.api.devices import device as find_device
-from poot.api.foreign import gpu_of
 from poot.trace.array import Array
 from poot.trace.places import register_places
 
@@ -31,15 +29,16 @@ class _Places:
             return None
         return Device(array.backend)
 
+    def check(self, arrays: Sequence[object]) -> None:
+        homes = [array.backend for array in arrays if isinstance(array, DeviceArray)]
+        if homes:
+            choose(None, homes)
+
     def move(self, array: Array, device: Any) -> Array:
         return array.to_device(find_device(device).backend) if isinstance(array, DeviceArray) else array
 
     def share(self, value: Any, device: Any, copy: bool | None) -> Array:
-        if isinstance(value, DeviceArray) or gpu_of(value) is not None:
-            return asarray(value, device=device, copy=copy)
-        # NumPy's own arrays stay as they are: DLPack has no bfloat16 of NumPy's.
-        host = np.from_dlpack(value) if hasattr(value, "__dlpack__") and type(value) is not np.ndarray else value
-        return asarray(host, device=device, copy=copy)
+        return asarray(value, device=device, copy=copy)
 
 
 register_places(_Places())

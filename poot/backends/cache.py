@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from poot.backends.settings import byte_count
+from poot.errors import ArgumentError
 
 _MAGIC = b"poot-artifact-2\n"
 _DIGEST = 32
@@ -39,15 +40,27 @@ def artifact_key(*parts: str | bytes) -> str:
 
 
 def directory() -> Path | None:
-    """Where artifacts are kept, or None where the cache is off."""
+    """Where artifacts are kept, or None where the cache is off; ArgumentError for what cannot be a directory."""
     named = os.environ.get("POOT_CACHE_DIR")
     if named is not None:
-        return Path(os.path.expanduser(named)) if named else None
+        return _named_directory(named) if named else None
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "poot"
     except RuntimeError:  # a user without a home
         return None
+
+
+def _named_directory(name: str) -> Path:
+    path = os.path.expanduser(name)
+    if path.startswith("~") or not (os.path.isdir(path) or not os.path.lexists(path)):
+        raise ArgumentError(
+            what="POOT_CACHE_DIR",
+            actual=name,
+            expected="a directory, which is made where there is none, or nothing to keep no files",
+            remedy="set POOT_CACHE_DIR to a directory, or unset it.",
+        )
+    return Path(path)
 
 
 def _head(key: str, body: bytes) -> bytes:

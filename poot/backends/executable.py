@@ -29,8 +29,8 @@ from poot.backends.progress import working
 from poot.backends.prologue import Prologue
 from poot.backends.run import Run
 from poot.backends.toolchain import CompiledKernel, compile_kernel
-from poot.errors import CompileError, LimitError
-from poot.kernel.ir import FAULT_WORDS, Kernel
+from poot.errors import CompileError, LimitError, SourceLocation
+from poot.kernel.ir import FAULT_WORDS
 from poot.plan.program import Launch, Program, Role, Slot
 
 
@@ -95,20 +95,38 @@ def _load_all(program: Program, device: DeviceBackend) -> list[Loaded]:
 
 
 def _loaded(number: int, program: Program, device: DeviceBackend) -> Loaded:
-    """A kernel of a program on the device; a CompileError names the line of the first launch of it."""
+    """A kernel of a program on the device; errors name the equation and line of the first launch of it."""
     try:
-        return device.load(_compiled(program.kernels[number], program, device))
+        return device.load(_compiled(number, program, device))
     except CompileError as error:
-        launches = (*program.launches, *(step for step in program.prologue if isinstance(step, Launch)))
-        raise error.at(next((launch.where for launch in launches if launch.kernel == number), None)) from None
+        raise error.at(_first_launch(number, program)[1]) from None
 
 
-def _compiled(kernel: Kernel, program: Program, device: DeviceBackend) -> CompiledKernel:
+def _first_launch(number: int, program: Program) -> tuple[str, SourceLocation | None]:
+    """What the first launch of a kernel is for, and its line."""
+    launches = (*program.launches, *(step for step in program.prologue if isinstance(step, Launch)))
+    launch = next((launch for launch in launches if launch.kernel == number), None)
+    if launch is None or not launch.equations:
+        return "a copy", None if launch is None else launch.where
+    equation = max(launch.equations)
+    return f"equation {equation} ({program.planned.equations[equation].primitive})", launch.where
+
+
+def _compiled(number: int, program: Program, device: DeviceBackend) -> CompiledKernel:
     """A kernel of a program, within the program's limit of artifact bytes."""
+    kernel = program.kernels[number]
     compiled = compile_kernel(kernel, device.target, contract=program.contract)
-    size = len(compiled.artifact) if isinstance(compiled.artifact, (bytes, str)) else 0
+    artifact: object = getattr(compiled.artifact, "image", compiled.artifact)  # of GPUs, with what a launch needs
+    size = len(artifact) if isinstance(artifact, (bytes, str)) else 0
     if size > program.max_artifact_bytes:
-        raise LimitError(resource="max_artifact_bytes", attempted=size, limit=program.max_artifact_bytes)
+        what, where = _first_launch(number, program)
+        raise LimitError(
+            resource="max_artifact_bytes",
+            attempted=size,
+            limit=program.max_artifact_bytes,
+            by=f"in the kernel {kernel.name} of {what}",
+            where=where,
+        )
     return compiled
 
 

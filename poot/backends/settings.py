@@ -1,4 +1,4 @@
-"""Environment variables that hold numbers and switches, read and checked in one way."""
+"""Environment variables: which there are, and numbers and switches read and checked in one way."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import os
 from typing import Final
 
 from poot.errors import ArgumentError
+
+#: All that poot reads; docs/devices.md says what each means.
+KNOWN: Final = (
+    "POOT_DEVICE",
+    "POOT_OPENCL_DEVICE",
+    "POOT_WGPU_ADAPTER",
+    "POOT_NUM_THREADS",
+    "POOT_CACHE_BYTES",
+    "POOT_CACHE_DIR",
+    "POOT_DISK_CACHE_BYTES",
+    "POOT_EAGER",
+    "POOT_PROGRESS",
+)
 
 #: More bytes than any machine has.
 _MOST_BYTES: Final = (1 << 63) - 1

@@ -19,8 +19,11 @@ class Sharing(Protocol):
         """The number of the device, among all of its kind, that an address belongs to."""
         ...
 
-    def borrow(self, value: Any, what: str) -> tuple[Buffer, ArraySpec]:
-        """The memory of another library's array on this device, which frees itself; `what` names it in errors."""
+    def borrow(self, value: Any, what: str, *, copy: bool | None = None) -> tuple[Buffer, ArraySpec]:
+        """The memory of another library's array on this device, which frees itself; `what` names it in errors.
+
+        Where it cannot be used in place it is a copy; ArgumentError for copy=False.
+        """
         ...
 
     def export(self, view: BufferView, spec: ArraySpec, stream: int | None, *, versioned: bool, copy: bool) -> Any:

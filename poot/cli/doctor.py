@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from poot.api.devices import Device, device
 from poot.backends import cache
+from poot.backends.settings import KNOWN
 from poot.backends.survey import (
     Package,
     Survey,
@@ -21,6 +23,8 @@ from poot.backends.survey import (
     survey,
 )
 from poot.errors import PootError
+
+T = TypeVar("T")
 
 #: Packages that every installation has, and those that add something.
 _NEEDED = ("numpy", "ml-dtypes", "llvmlite", "optree", "typing-extensions", "rich")
@@ -98,8 +102,17 @@ def examine(wanted: str | None = None) -> Facts:
         problems.append(f"the cpu device does not open: {_one_line(error)}")
     caches = tuple(_caches(problems))
     settings = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("POOT_")))
+    problems += _unknown(name for name, _ in settings)
     version = python_version()
     return Facts(poot_version(), version, default, devices, pool, caches, packages, settings, tuple(problems))
+
+
+def _unknown(names: Iterable[str]) -> Iterator[str]:
+    """Settings that poot does not have, and are near to one that it has."""
+    for name in names:
+        near = difflib.get_close_matches(name, KNOWN, 1, 0.8)
+        if near and name not in KNOWN:
+            yield f"{name} is set, which poot does not read; did you mean {near[0]}?"
 
 
 def _one_line(error: PootError) -> str:
@@ -139,12 +152,8 @@ def _pool(cpu: Device) -> tuple[str, int]:
 
 def _caches(problems: list[str]) -> Iterator[Cache]:
     """Poot's own cache, and those of the compilers that it calls."""
-    folder = cache.directory()
-    try:
-        most = cache.cap_bytes()
-    except PootError as error:
-        problems.append(_one_line(error))
-        most = -1
+    folder = _setting(cache.directory, None, problems)
+    most = _setting(cache.cap_bytes, -1, problems)
     if folder is None:
         yield Cache("compiled kernels", "off", 0, 0, 0)
     else:
@@ -161,6 +170,15 @@ def _caches(problems: list[str]) -> Iterator[Cache]:
     ):
         if path.is_dir():
             yield _measured(what, path)
+
+
+def _setting(read: Callable[[], T], otherwise: T, problems: list[str]) -> T:
+    """What a setting says; a value that makes no sense is a problem."""
+    try:
+        return read()
+    except PootError as error:
+        problems.append(_one_line(error))
+        return otherwise
 
 
 def _measured(what: str, path: Path, most: int = -1) -> Cache:

@@ -211,10 +211,12 @@ class Block:
                     self.plans[number] = EquationPlan("alias", note="the same memory in another shape")
                 elif not any(value.spec.size for value in equation.outputs):
                     self.plans[number] = EquationPlan("fold", note="no elements")
-        for number, reason in sorted(self.fusion.declined.items()):
+        found = [(number, " stands alone", reason) for number, reason in self.fusion.declined.items()]
+        found += [(number, ": no attention is streamed", reason) for number, reason in self.fusion.unstreamed.items()]
+        for number, ending, reason in sorted(found):
             equation = self.graph.equations[number]
             place = f"equation {number - self.first}" if number >= self.first else "a turn's slice"
-            what = f"{place} ({equation.primitive}){self.region} stands alone"
+            what = f"{place} ({equation.primitive}){self.region}{ending}"
             self.assembly.declined.append(Declined(what, reason, equation.where))
 
 

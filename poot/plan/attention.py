@@ -6,7 +6,7 @@ into its kernel.  It is found by what is computed, not by who wrote it:
     scores  = any MAPs of q kᵀ: scale, soft cap, masks of any kind
     power   = exp(scores - shifts)                shifts: row values, such as the maximum along the keys
     weights = power, times or over row values     such as the sum of powers along the keys
-    result  = weights @ v
+    result  = weights @ v                         which row values may still divide, read by what follows it
 
 Row values have one element a query.  They may be any expression of the maximum of the scores, of sums of powers and of
 whatever else there is (sinks, guards of rows that are masked altogether, logarithms of sums): the kernel computes
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from math import prod
 
-from poot.plan.groups import Attention, Group, Power, copy
+from poot.plan.groups import Attention, Group, Power, Shifts, copy
 from poot.plan.indexing import Axis, Indices, axes_for, of_axis
 from poot.plan.joins import (
     Reading,
@@ -51,14 +51,19 @@ _WIDEST = 512
 
 @dataclass(slots=True)
 class Streams:
-    """Finds attention in a sweep over a graph's equations; `numbers` gives the equation that makes each value."""
+    """Finds attention in a sweep over a graph's equations; `numbers` gives the equation that makes each value.
+
+    `refusal` says why none may be streamed, if that is so; `declined` why what looks like attention is not, by the
+    number of the contraction that ends it.
+    """
 
     graph: Graph
     setting: Setting
     consumers: dict[int, list[int]]
     needed: set[int]
     homes: list[list[Group]]
-    declined: dict[int, str]
+    refusal: str = ""
+    declined: dict[int, str] = field(default_factory=dict[int, str])
     numbers: dict[int, int] = field(init=False)
     _candidates: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
 
@@ -81,8 +86,10 @@ class Streams:
             if group.contraction != number:
                 continue
             streamed = self._stream(group, number)
+            if not isinstance(streamed, str) and self.refusal:
+                streamed = self.refusal
             if isinstance(streamed, str):
-                self.declined.update({number: f"no attention is streamed: {streamed}"} if streamed else {})
+                self.declined.update({number: streamed} if streamed else {})
                 continue
             for member in streamed.members.keys() - group.members.keys():
                 self.homes[member].append(group)
@@ -90,7 +97,7 @@ class Streams:
                 setattr(group, each.name, getattr(streamed, each.name))
 
     def candidates(self, weights: Atom) -> list[int]:
-        """The contractions above an atom that could make scores, if it may be weights of a softmax over them."""
+        """The contractions above an atom that could make scores, if it may be made of powers of them."""
         if not isinstance(weights, Value):
             return []
         known = self._candidates.get(weights.id)
@@ -113,11 +120,36 @@ class Streams:
                 reason = reason or found
         return reason
 
+    def row_values(self, group: Group, number: int, products: int) -> list[Value]:
+        """What a group reads beside a contraction that is computed from the products, and has no place yet."""
+        operands = {atom.id for atom in group.members[number].inputs if isinstance(atom, Value)}
+        beside = [value for value in group.reads.values() if value.id not in operands]
+        return [value for value in beside if self._is_below(value, products)]
+
+    def _is_below(self, value: Value, products: int) -> bool:
+        """Whether a value is computed from a contraction's result by MAPs, reductions and movement without a place."""
+        pending: list[Atom] = [value]
+        seen: set[int] = set()
+        while pending and len(seen) < _LOOK_BACK:
+            number = self.number(pending.pop())
+            if number == products:
+                return True
+            if number > products and number not in seen and not self.homes[number]:
+                seen.add(number)
+                equation = self.graph.equations[number]
+                pending += equation.inputs if _is_plain(equation) else ()
+        return False
+
+
+def _is_plain(equation: Equation) -> bool:
+    rule = lookup(equation.primitive).lower
+    return isinstance(rule, (Elementwise, Reduction)) or (isinstance(rule, Pull) and rule.movement)
+
 
 def _candidates(scene: Streams, weights: Value) -> list[int]:
-    """The contractions above weights that are powers and have been summed or are divided by sums, last one first."""
+    """The contractions above weights that are made of powers, last one first."""
     found: list[int] = []
-    powers = sums = False
+    powers = False
     pending: deque[Atom] = deque([weights])
     seen: set[int] = set()
     while pending and len(seen) < _LOOK_BACK:
@@ -126,14 +158,12 @@ def _candidates(scene: Streams, weights: Value) -> list[int]:
         if equation is None or not isinstance(atom, Value) or atom.id in seen:
             continue
         seen.add(atom.id)
-        rule = lookup(equation.primitive).lower
         powers |= equation.primitive == "exp"
-        sums |= equation.primitive == "reduce_sum"
-        if isinstance(rule, Contraction):
+        if isinstance(lookup(equation.primitive).lower, Contraction):
             found.append(scene.number(atom))
-        elif isinstance(rule, (Elementwise, Reduction)) or (isinstance(rule, Pull) and rule.movement):
+        elif _is_plain(equation):
             pending += equation.inputs
-    return sorted(set(found), reverse=True) if powers and sums else []
+    return sorted(set(found), reverse=True) if powers else []
 
 
 class _Match:
@@ -152,7 +182,9 @@ class _Match:
     def run(self) -> Group | str:
         equations = self.scene.graph.equations
         weights = equations[self.number].inputs[self.side]
-        spine = self._spine(weights)
+        spine = self._spine([weights, *self.scene.row_values(self.group, self.number, self.products)])
+        if not any(equations[number].primitive == "reduce_sum" for number in spine):
+            return self._undivided(spine)
         for number in sorted(spine, reverse=True):
             reason = self._take(number, equations[number])
             if reason:
@@ -160,15 +192,28 @@ class _Match:
         for number in spine:
             for value in equations[number].outputs:
                 readers = self.scene.consumers.get(value.id, ())
-                if value.id in self.scene.needed or any(reader not in self.group.members for reader in readers):
-                    return "its scores or weights are read elsewhere"
+                others = [reader for reader in readers if reader not in self.group.members]
+                if others:
+                    return f"its scores or weights are read elsewhere, by {equations[others[0]].primitive}"
+                if value.id in self.scene.needed:
+                    return "its scores or weights are results, or read as a whole elsewhere"
         return self._finish(weights, spine)
 
-    def _spine(self, weights: Atom) -> set[int]:
-        """The equations from the scores' contraction to the weights."""
+    def _undivided(self, spine: set[int]) -> str:
+        """Why there is no sum: the weights are powers that nothing sums, or that is not done for this kernel alone."""
+        readers = [
+            self.scene.graph.equations[reader].primitive
+            for number in spine
+            for value in self.scene.graph.equations[number].outputs
+            for reader in self.scene.consumers.get(value.id, ())
+        ]
+        return "the sums of its weights are not read by its kernel" if "reduce_sum" in readers else ""
+
+    def _spine(self, ends: Sequence[Atom]) -> set[int]:
+        """The equations from the scores' contraction to the weights, and to what else the kernel reads."""
         scene = self.scene
         above: set[int] = set()
-        pending = [weights]
+        pending = list(ends)
         while pending:
             atom = pending.pop()
             number = scene.number(atom)
@@ -219,7 +264,12 @@ class _Match:
             return f"{equation.primitive} is part of its softmax"
         axes = reduced_axes(equation)
         extents = [operand.shape[axis] for axis in axes if operand.shape[axis] != 1]
-        if extents != [axis.extent for axis in self.keys] or self.powers.moves(place):
+        contracted = [axis.extent for axis in self.keys]
+        if prod(extents) != prod(contracted):
+            return (
+                f"its {equation.primitive} goes along {prod(extents)} elements, and {prod(contracted)} are contracted"
+            )
+        if extents != contracted or self.powers.moves(place):
             return "its softmax is not along the axes that are contracted"
         along = tuple(map(of_axis, self.keys))
         index = operand_index(operand, axes, place, spread(along, extents, [operand.shape[axis] for axis in axes]))
@@ -250,14 +300,14 @@ class _Match:
         if isinstance(found, str):
             return found
         score, power = found
-        maxima: list[int] = []
+        maxima: list[tuple[int, Shifts]] = []
         sums: list[tuple[int, Power]] = []
         for number, equation in reductions.items():
             if equation.primitive == "reduce_max":
-                above = self.powers.above(equation.inputs[0])
-                if above is None or above.outputs[0] is not score:
+                shifted = self.powers.shifted(equation.inputs[0])
+                if shifted is None or shifted[0] is not score:
                     return "its maximum is not that of its scores"
-                maxima.append(number)
+                maxima.append((number, shifted[1]))
                 continue
             summed = self.powers.power(equation.inputs[0])
             if isinstance(summed, str) or summed[0] is not score or summed[1].factors:
@@ -289,7 +339,7 @@ class _Match:
         return ""
 
     def _attention(
-        self, score: Value, power: Power, maxima: tuple[int, ...], sums: Sequence[tuple[int, Power]]
+        self, score: Value, power: Power, maxima: tuple[tuple[int, Shifts], ...], sums: Sequence[tuple[int, Power]]
     ) -> Group | str:
         group = self.group
         left, right = group.operands[self.products]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from poot.errors import ArgumentTypeError
+from poot.errors import ArgumentError, ArgumentTypeError
 from poot.plan.assemble import Assembly, Block
 from poot.plan.legal import Legality, require_supported
 from poot.plan.limits import CompileOptions
@@ -30,7 +30,14 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
     if not isinstance(target, Target):  # pyright: ignore[reportUnnecessaryIsInstance]
         remedy = "pass poot.device(…).target, or Target.parse(name)."
         raise ArgumentTypeError(what="compile: target", actual=repr(target), expected="a Target", remedy=remedy)
-    options = options or CompileOptions()
+    if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
+        remedy = "pass the graph of a traced function, poot.trace(f).graph(…), or what Builder.finish returns."
+        raise ArgumentTypeError(what="compile: graph", actual=type(graph).__name__, expected="a Graph", remedy=remedy)
+    options = CompileOptions() if options is None else options
+    if not isinstance(options, CompileOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
+        expected = "CompileOptions, or None"
+        raise ArgumentTypeError(what="compile: options", actual=type(options).__name__, expected=expected)
+    stable = _stable(graph, options)
     options.limits.check_graph(graph)
     planned = graph
     records: list[PassRecord] = []
@@ -38,12 +45,13 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
         planned, record = each.run(planned, target, options)
         records.append(record)
     require_supported(planned, target)
-    lowering = Lowering(target, options.limits, tuner=options.tuner, contract=options.numerics == "fused")
+    lowering = Lowering(target, tuner=options.tuner, contract=options.numerics == "fused")
     if options.tuner is None and not any(equation.regions for equation in planned.equations):
         lowering.ahead = options.ahead  # loops still change their kernels, and a tuner needs the processor
-    assembly = Assembly(target, lowering, Legality(target, planned), streaming=options.numerics == "fused")
+    assembly = Assembly(
+        target, lowering, Legality(target, planned, options.limits), streaming=options.numerics == "fused"
+    )
     block = Block(assembly, planned, {})
-    stable = _stable(planned, options)
     roles: Sequence[Role] = ("constant", "input", "state")
     for role, variables in zip(roles, (planned.constants, planned.inputs, planned.states), strict=True):
         for variable in variables:
@@ -82,6 +90,11 @@ def _stable(graph: Graph, options: CompileOptions) -> frozenset[str]:
     """The names of the variables that keep their contents from step to step."""
     if options.stable is None:
         return frozenset(variable.name for variable in graph.constants)
+    known = {variable.name for variable in graph.variables}
+    for name in sorted(options.stable - known):
+        listed = ", ".join(sorted(known)) or "none"
+        expected = f"names of constants and inputs of the graph ({listed})"
+        raise ArgumentError(what="CompileOptions: stable", actual=name, expected=expected)
     return options.stable - {variable.name for variable in graph.states}
 
 

@@ -271,3 +271,13 @@ def probe(k: Emitter, equation: Equation, rule: Pull, index: Indices) -> Probe:
     view = len(results) == 1 and len(reads) == 1 and results[0] is placeholders[0] and not reads[0].checked
     view = view and not _varies(reads[0].index)
     return Probe(tuple(reads), view, not reads, k.assigned)
+
+
+def alias_of(equation: Equation, found: Probe, index: Indices) -> int:
+    """The operand whose elements lie where those of the result do, or -1."""
+    if not found.view:
+        return -1
+    (read,) = found.reads
+    operand, (output,) = equation.inputs[read.operand], equation.outputs
+    same = operand.spec.size == output.spec.size
+    return read.operand if same and flatten(read.index, operand.shape) == flatten(index, output.shape) else -1

@@ -1,9 +1,9 @@
 """Fusion: which equations become one kernel.
 
-One sweep from the last equation to the first.  When an equation's turn comes, every equation that reads its results
-has a group already, so it can be decided at once whether it is computed inside its only reader, inside several (views
-and cheap MAPs), inside one of them which also stores it, beside another group that reads the same operands, or by
-itself.  A contiguous view of a stored value needs no kernel: it is an alias.
+One sweep from the last equation to the first (`sequence.py` says where that differs).  When an equation's turn comes,
+every equation that reads its results has a group already, so it can be decided at once whether it is computed inside
+its only reader, inside several (views and cheap MAPs), inside one of them which also stores it, beside another group
+that reads the same operands, or by itself.  A contiguous view of a stored value needs no kernel: it is an alias.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import cast
 from poot.plan import cost
 from poot.plan.attention import Streams
 from poot.plan.contract import contract_products
-from poot.plan.elements import Probe
+from poot.plan.elements import alias_of
 from poot.plan.groups import Group, GroupKind, known_axes
-from poot.plan.indexing import Indices, Space, axes_for, flatten, whole
+from poot.plan.indexing import Space, axes_for, whole
 from poot.plan.joins import Setting, join, probes
 from poot.plan.merge import merge_groups
 from poot.plan.order import Line, ordered, updates_last
+from poot.plan.sequence import visits
 from poot.plan.updates import reading, updates_in
 from poot.target import Target
 from poot.trace.graph import Atom, Equation, Graph, Value
@@ -37,13 +38,15 @@ class Fusion:
     """The groups of a graph, in an order in which they can run.
 
     `aliases` maps a value to the one whose storage it shares; `homes` gives the groups that compute each equation (none
-    for aliases); `declined` says why equations stand alone, by equation number.
+    for aliases); `declined` says why equations stand alone, and `unstreamed` why contractions that look like the end of
+    attention are none, by equation number.
     """
 
     groups: list[Group]
     aliases: dict[int, Value]
     homes: list[list[Group]]
     declined: dict[int, str]
+    unstreamed: dict[int, str]
 
 
 def fuse(
@@ -58,16 +61,18 @@ def fuse(
     makers = {value.id: equation for equation in graph.equations for value in equation.outputs}
     setting = Setting(space or Space(), cost.costs(target), buffers, makers)
     sweep = Sweep(graph, setting, updates=updates_in(graph) if inside else {})
-    if streaming and target.languages != ("triton",):  # a thread of Triton has no arrays
-        sweep.streams = Streams(graph, sweep.setting, sweep.consumers, sweep.needed, sweep.homes, sweep.declined)
-    for number in reversed(range(len(graph.equations))):
+    refusal = "" if streaming else 'numerics="strict" keeps the weights as they are divided and rounded'
+    if target.languages == ("triton",):
+        refusal = "a thread of Triton has no arrays"
+    sweep.streams = Streams(graph, sweep.setting, sweep.consumers, sweep.needed, sweep.homes, refusal)
+    for number in visits(graph, makers):
         sweep.place(number)
     sweep.line_up()
     merge_groups(sweep)
     contract_products(graph, sweep.needed, sweep.groups)
     groups = ordered(sweep.groups, sweep.aliases)
     groups = updates_last(groups, sweep.aliases) if inside else groups
-    return Fusion(groups, sweep.aliases, sweep.homes, sweep.declined)
+    return Fusion(groups, sweep.aliases, sweep.homes, sweep.declined, sweep.streams.declined)
 
 
 @dataclass(slots=True)
@@ -150,7 +155,7 @@ class Sweep:
             known = self._shapes[key] = _Shape(
                 found.view,
                 found.constant,
-                _alias(equation, found, index),
+                alias_of(equation, found, index),
                 frozenset(read.operand for read in found.reads if read.checked),
             )
         return known
@@ -388,13 +393,3 @@ class Sweep:
         for number in together.members:
             homes = [together if group is a or group is b else group for group in self.homes[number]]
             self.homes[number] = list(dict.fromkeys(homes))
-
-
-def _alias(equation: Equation, found: Probe, index: Indices) -> int:
-    """The operand whose elements lie where those of the result do, or -1."""
-    if not found.view:
-        return -1
-    (read,) = found.reads
-    operand, (output,) = equation.inputs[read.operand], equation.outputs
-    same = operand.spec.size == output.spec.size
-    return read.operand if same and flatten(read.index, operand.shape) == flatten(index, output.shape) else -1

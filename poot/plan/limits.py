@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
-from poot.errors import ArgumentError, ArgumentTypeError, LimitError
+from poot.errors import ArgumentError, ArgumentTypeError, LimitError, SourceLocation
 from poot.trace.graph import Graph
 
 if TYPE_CHECKING:
@@ -40,22 +40,39 @@ class CompileLimits:
     def __post_init__(self) -> None:
         for item in fields(self):
             value: object = getattr(self, item.name)
+            remedy = (
+                f"nothing is unlimited; dataclasses.replace(CompileLimits.STANDARD, {item.name}=…) changes one limit."
+            )
             if type(value) is not int:
-                raise ArgumentTypeError(what=item.name, actual=type(value).__name__, expected="a positive int")
+                raise ArgumentTypeError(
+                    what=item.name, actual=type(value).__name__, expected="a positive int", remedy=remedy
+                )
             if value <= 0:
-                raise ArgumentError(what=item.name, actual=value, expected="a positive int")
+                raise ArgumentError(what=item.name, actual=value, expected="a positive int", remedy=remedy)
 
-    def check(self, resource: str, attempted: int) -> None:
-        """LimitError if `attempted` is past the limit called `resource`."""
+    def check(self, resource: str, attempted: int, by: str = "", where: SourceLocation | None = None) -> None:
+        """LimitError if `attempted` is past the limit called `resource`; `by` says what would pass it, from `where`."""
         limit = getattr(self, resource)
         if attempted > limit:
-            raise LimitError(resource=resource, attempted=attempted, limit=limit)
+            raise LimitError(resource=resource, attempted=attempted, limit=limit, by=by, where=where)
 
-    def check_graph(self, graph: Graph) -> None:
-        """LimitError if a graph has more values or equations than allowed."""
+    def check_graph(self, graph: Graph, maker: str = "the graph") -> None:
+        """LimitError if a graph has more values or equations than allowed; it names the equation that is too many."""
         values, equations = graph_size(graph)
-        self.check("max_values", values)
-        self.check("max_eqns", equations)
+        for resource, attempted, alone in (("max_values", values, True), ("max_eqns", equations, False)):
+            if attempted > getattr(self, resource):
+                by, where = self._too_many(graph, resource, alone=alone)
+                self.check(resource, attempted, f"in {maker}{by}", where)
+
+    def _too_many(self, graph: Graph, resource: str, *, alone: bool) -> tuple[str, SourceLocation | None]:
+        """The equation with which a graph passes a limit, and its line; nothing where its variables do."""
+        limit, count = getattr(self, resource), len(graph.variables) if alone else 0
+        for number, equation in enumerate(graph.equations):
+            count += len(equation.outputs) if alone else 1
+            count += sum(graph_size(region)[0 if alone else 1] for region in equation.regions)
+            if count > limit:
+                return f", reached at equation {number} ({equation.primitive})", equation.where
+        return "", None
 
 
 CompileLimits.STANDARD = CompileLimits(
@@ -95,7 +112,21 @@ class CompileOptions:
     ahead: Callable[[Kernel], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        def wrong(name: str, expected: str, remedy: str = "") -> ArgumentTypeError:
+            actual = type(getattr(self, name)).__name__
+            return ArgumentTypeError(what=f"CompileOptions: {name}", actual=actual, expected=expected, remedy=remedy)
+
         if not isinstance(self.limits, CompileLimits):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(what="limits", actual=type(self.limits).__name__, expected="CompileLimits")
+            raise wrong("limits", "CompileLimits")
         if self.numerics not in ("fused", "strict"):
-            raise ArgumentError(what="numerics", actual=self.numerics, expected='"fused" or "strict"')
+            raise ArgumentError(what="CompileOptions: numerics", actual=self.numerics, expected='"fused" or "strict"')
+        if self.stable is not None and not _are_names(self.stable):
+            raise wrong("stable", "a frozenset of names, or None", 'write frozenset({{"w"}}), or frozenset() for none.')
+        if self.tuner is not None and not callable(getattr(self.tuner, "choose", None)):
+            raise wrong("tuner", "an object with a method choose, or None")
+        if self.ahead is not None and not callable(self.ahead):
+            raise wrong("ahead", "a function of a kernel, or None")
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, frozenset) and all(isinstance(name, str) for name in cast("frozenset[object]", value))

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from poot.kernel.ir import Alloc, Atomic, For, Kernel, Let, walk
+from poot.kernel.ir import Kernel
 from poot.plan import cost
 from poot.plan.groups import Group
 from poot.plan.indexing import Space
-from poot.plan.limits import CompileLimits
 from poot.plan.program import Declined
 from poot.plan.schedules.attention import lower_attention
 from poot.plan.schedules.common import Context, GroupPlan, Setup
@@ -39,7 +38,6 @@ class Lowering:
     """Lowers the groups of one compile; `kernels` are the distinct kernels so far, in order of first use."""
 
     target: Target
-    limits: CompileLimits
     space: Space = field(default_factory=Space)
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     tuner: Tuner | None = None
@@ -64,8 +62,6 @@ class Lowering:
             made = self._tuned(context, group, _SCHEDULES[group.kind](context, group))
             local = {identity: place for place, identity in enumerate(identities)}
             plan = self._plans[key] = _renamed(made, lambda identity: local[identity])
-            for setup in plan.setups:
-                self._check(setup.kernel)
         return _renamed(plan, lambda place: identities[place])
 
     def _tuned(self, context: Context, group: Group, default: GroupPlan) -> GroupPlan:
@@ -80,12 +76,6 @@ class Lowering:
             self.tuned.append(answer.note)
         self.rejected += answer.declined
         return answer.plan
-
-    def _check(self, kernel: Kernel) -> None:
-        nodes = walk(kernel.body)
-        self.limits.check("max_instructions", len(nodes))
-        names = sum(isinstance(node, (Let, For, Alloc, Atomic)) for node in nodes)
-        self.limits.check("max_locals", names)
 
     def number(self, kernel: Kernel) -> int:
         """The number of a kernel in `kernels`; equal kernels share one."""

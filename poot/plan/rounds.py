@@ -225,7 +225,7 @@ class _Fusion:
             first.append(Let(local.name, start))
         kernel, cells = self._kernel((*first, loop, *self._stores(kept)), base)
         limit = self.assembly.target.limit("buffers")
-        if len(kernel.buffers) >= limit or len(walk(kernel.body)) > self.assembly.lowering.limits.max_instructions:
+        if len(kernel.buffers) >= limit or not self.assembly.legality.fits(kernel):
             return None
         lead = self.parts[0].launch
         flops = flops_of(self.tree) * (1 if base is None else turns)

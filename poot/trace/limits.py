@@ -31,10 +31,15 @@ class TraceLimits:
     def __post_init__(self) -> None:
         for item in fields(self):
             value: object = getattr(self, item.name)
+            remedy = (
+                f"nothing is unlimited; dataclasses.replace(TraceLimits.STANDARD, {item.name}=…) changes one limit."
+            )
             if type(value) is not int:
-                raise ArgumentTypeError(what=item.name, actual=type(value).__name__, expected="a positive int")
+                raise ArgumentTypeError(
+                    what=item.name, actual=type(value).__name__, expected="a positive int", remedy=remedy
+                )
             if value <= 0:
-                raise ArgumentError(what=item.name, actual=value, expected="a positive int")
+                raise ArgumentError(what=item.name, actual=value, expected="a positive int", remedy=remedy)
 
 
 TraceLimits.STANDARD = TraceLimits(

@@ -5,6 +5,7 @@ The layer above knows the devices and registers itself (`register_places`); a va
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -37,6 +38,10 @@ class Places(Protocol):
         """A block whose default device is the one where a concrete array lives; None if that is the default already."""
         ...
 
+    def check(self, arrays: Sequence[object]) -> None:
+        """DeviceMismatchError where the concrete ones among arrays live on several devices."""
+        ...
+
     def move(self, array: Array, device: Any) -> Array:
         """The concrete array on `device`; itself if it is there."""
         ...
@@ -60,6 +65,13 @@ def places() -> Places:
     if _places is None:
         raise BuilderError(message="no devices are known", where=user_location(), remedy="import poot.")
     return _places
+
+
+def together(*operands: object) -> None:
+    """DeviceMismatchError for concrete arrays on several devices, also where an operation reads some on the host."""
+    arrays = [operand for operand in operands if isinstance(operand, Placed)]
+    if len(arrays) > 1 and _places is not None:
+        _places.check(arrays)
 
 
 def at_home(array: Array) -> AbstractContextManager[object] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import os
 import sys
 from itertools import islice
@@ -14,6 +16,8 @@ from poot.errors import SourceLocation, locate_with
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # np.sum(x) on a tracer passes through NumPy's Python code, which is no more the user's than poot's own.
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+# Nor is a copy with some fields changed made by the user's hands.
+_COPYING = (str(dataclasses.__file__), str(copy.__file__))
 _LIMIT = 1 << 10
 
 _internal_files: dict[str, bool] = {}
@@ -28,7 +32,7 @@ def user_location() -> SourceLocation | None:
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame that runs neither poot's nor NumPy's code."""
+    """The innermost frame that runs neither poot's nor NumPy's code, nor copies a dataclass."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     known = _internal_files
     while frame is not None:
@@ -64,7 +68,7 @@ def frame_location(frame: FrameType) -> SourceLocation:
 def _remember_file(file: str) -> bool:
     if len(_internal_files) >= _LIMIT:
         _internal_files.clear()
-    internal = file.startswith((_PACKAGE, _NUMPY))
+    internal = file.startswith((_PACKAGE, _NUMPY)) or file in _COPYING
     _internal_files[file] = internal
     return internal
 

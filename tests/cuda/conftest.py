@@ -6,13 +6,13 @@ as ever, and the tests' own code is tried out, with no GPU.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 
 import poot
 from poot.backends.device import DeviceBackend
+from poot.backends.settings import switch
 
 LANGUAGES = ("triton", "ptx")
 
@@ -29,7 +29,7 @@ def _pretend() -> None:
     install(Fake(), replace)
 
 
-if os.environ.get("POOT_FAKE_CUDA"):
+if switch("POOT_FAKE_CUDA", False):
     _pretend()
 
 

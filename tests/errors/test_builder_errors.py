@@ -245,7 +245,9 @@ def test_limits_are_positive_ints(changes: dict[str, Any], error: type[Exception
     names = ("max_values", "max_eqns", "max_literal_bytes", "max_owned_bytes", "max_tokens")
     with pytest.raises(error) as caught:
         TraceLimits(**(dict.fromkeys(names, 1) | changes))
-    assert without_line(caught.value) == message
+    (name,) = changes
+    remedy = f"nothing is unlimited; dataclasses.replace(TraceLimits.STANDARD, {name}=…) changes one limit."
+    assert without_line(caught.value) == f"{message}\n  Remedy: {remedy}"
 
 
 def test_limits_have_no_defaults() -> None:

@@ -17,7 +17,14 @@ from poot.api.array import DeviceArray
 from poot.backends import dlpack
 from poot.backends.device import open_device
 from poot.dtypes import ALL, ArraySpec, DType, as_dtype, bf16, f32, f64
-from poot.errors import ArgumentError, DeviceError, DeviceMismatchError, LaunchError
+from poot.errors import (
+    ArgumentError,
+    DeviceError,
+    DeviceMismatchError,
+    ExchangeError,
+    LaunchError,
+    UnsupportedDTypeError,
+)
 from tests.unit.fake_cupy import Fake, install
 
 CUDA = (2, 0)
@@ -236,10 +243,29 @@ def test_cuda_array_interface(fake: Fake) -> None:
     assert (0, ours.ptr) in fake.waits
     facts["strides"] = (4, 16)
     facts["shape"] = (4, 3)
-    np.testing.assert_array_equal(np.asarray(poot.asarray(_Interface(facts), copy=False)), X.T + 1)
+    np.testing.assert_array_equal(np.asarray(poot.asarray(_Interface(facts))), X.T + 1)
     facts["mask"] = other
     with pytest.raises(ArgumentError, match="mask"):
         poot.asarray(_Interface(facts))
+
+
+ODD_FACTS: list[tuple[str, Any]] = [
+    *(("typestr", value) for value in (None, "zz", 3, "<c8", "<M8[s]")),
+    *(("shape", value) for value in (None, 3, ("a",), (1.5,), (-1, 4))),
+    *(("strides", value) for value in (3, ("a", "b"), (4,), (3, 1))),
+    *(("data", value) for value in (lambda at: (at,), lambda at: (at, False)[:1])),
+    *(("stream", value) for value in ("a", 1.5)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(ODD_FACTS)))
+def test_odd_facts_are_refused_by_type(case: int, fake: Fake) -> None:
+    x = poot.asarray(X, device="cuda")
+    key, value = ODD_FACTS[case]
+    facts = {**x.__cuda_array_interface__, key: value(x.address) if callable(value) else value}
+    for use in (poot.asarray, lambda x: poot.trace(lambda x: x + 1)(x)):
+        with pytest.raises((ExchangeError, ArgumentError, UnsupportedDTypeError)):
+            use(_Interface(facts))
 
 
 class _Interface:
@@ -249,9 +275,12 @@ class _Interface:
 
 def test_arrays_that_do_not_fit_are_copied_on_the_gpu(fake: Fake) -> None:
     x = Tensor(X, shift=4)
-    shared = poot.asarray(x, copy=False)
-    assert isinstance(shared, DeviceArray) and shared.address != x.address and shared.address % 16 == 0
-    np.testing.assert_array_equal(shared.numpy(), X)
+    for taken in (poot.asarray(x), ops.from_dlpack(x), poot.trace(lambda x: ops.reshape(x, (12,)))(x)):
+        assert isinstance(taken, DeviceArray) and taken.address != x.address and taken.address % 16 == 0
+        np.testing.assert_array_equal(taken.numpy().reshape(3, 4), X)
+    for error, take in ((ArgumentError, poot.asarray), (ArgumentError, ops.asarray), (ExchangeError, ops.from_dlpack)):
+        with pytest.raises(error, match="copy"):
+            take(x, copy=False)
     assert not x.held
 
 

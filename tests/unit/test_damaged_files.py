@@ -134,7 +134,7 @@ def test_deep_nesting(kind: str, deep: str) -> None:
 
 @pytest.mark.parametrize("text", ["no JSON", "[" * 100_000, "[]", "\ud800", '{"graph": "\\ud800"}'])
 def test_programs_whose_text_is_none(text: str) -> None:
-    with pytest.raises(SerialisationError, match="damaged|it has no planned"):
+    with pytest.raises(SerialisationError, match=r"damaged|it has no planned"):
         load_program(signed(json.loads(program()), "program", text))
 
 

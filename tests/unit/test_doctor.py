@@ -124,7 +124,7 @@ def test_the_command_itself() -> None:
     """In a process of its own, on a machine without drivers."""
     environment = {**os.environ, "OCL_ICD_VENDORS": "/nowhere/", "VK_DRIVER_FILES": "/nowhere", "POOT_DEVICE": ""}
     done = subprocess.run(
-        [sys.executable, "-m", "poot.cli", "doctor", "--json"], capture_output=True, env=environment, check=False
+        [sys.executable, "-m", "poot", "doctor", "--json"], capture_output=True, env=environment, check=False
     )
     facts = json.loads(done.stdout)
     found = {each["name"]: each for each in facts["devices"]}

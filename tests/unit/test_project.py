@@ -72,7 +72,7 @@ def test_every_layer_is_listed_in_order() -> None:
     layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
     names = " > ".join(layer.replace("(", "").replace(")", "") for layer in layers)
     assert names == (
-        "llm | cli > inspect > api > backends > plan > trace > kernel > target > saved > typed > "
+        "__main__ > llm | cli > inspect > api > backends > plan > trace > kernel > target > saved > typed > "
         "dtypes > errors > probe > records"
     )
 

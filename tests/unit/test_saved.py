@@ -20,7 +20,7 @@ from poot.kernel.ir import Const, For, While, walk
 from poot.kernel.pipeline import prepare
 from poot.kernel.render.llvm_lanes import render
 from poot.plan.program import Loop, Program, Step
-from poot.plan.serial import dump_program, load_program
+from poot.plan.serial import VERSION, dump_program, load_program
 from poot.saved import DEPTH, Damage, read_json
 from tests.plan_support import run_program
 
@@ -201,9 +201,11 @@ def refusal(name: str, edit: Callable[[dict[str, Any]], object]) -> str:
     return str(caught.value).partition("\n")[0]
 
 
-@pytest.mark.parametrize("version", [3.0, True, "3", None, 2, 4, [3], 10**30])
+@pytest.mark.parametrize(
+    "version", [float(VERSION), 1.0, True, str(VERSION), None, VERSION - 1, VERSION + 1, [VERSION], 10**30]
+)
 def test_a_version_is_the_integer_that_is_known(version: Any) -> None:
-    for part, known in (("program", 3), ("graph", 1), ("target", 1)):
+    for part, known in (("program", VERSION), ("graph", 1), ("target", 1)):
 
         def edit(container: dict[str, Any], part: str = part) -> None:
             (container if part == "program" else container["program"][part])["version"] = version
@@ -257,7 +259,7 @@ LAUNCH: Place = ("steps", 0, "Launch")
         (put([1, 1], *LAUNCH, 2), "steps[0].groups: it is (1, 1), expected tuple[int, int, int]"),
         (put(7, *LAUNCH, 1, 1), "steps[0].bindings[1]: it is 7, expected Binding"),
         (put("1", *LAUNCH, 1, 0, "Binding", 1), "steps[0].bindings[0].offset: it is '1', expected int"),
-        (put([], *LAUNCH), "steps[0]: [] are no fields of Launch, which has 4"),
+        (put([], *LAUNCH), "steps[0]: [] are no fields of Launch, which has "),
         (put("fast", "numerics"), "numerics: it is 'fast', expected Literal['exact', 'unfused', 'reassociating', "),
         (put(1, "contract"), "contract: it is 1, expected bool"),
         (put(["a"], "updates"), "updates[0]: it is 'a', expected tuple[str, int]"),
@@ -314,7 +316,9 @@ def test_kernels_nested_as_deeply_as_may_be_run_below_many_calls() -> None:
 @pytest.mark.parametrize("device", ["cpu", "interpret"])
 def test_memory_that_no_machine_has_is_refused_by_type(device: str) -> None:
     engine = Engine(poot.device(device))
-    program = poot.compile(TRACE(lambda x: ops.nn.softmax(ops.nn.softmax(x, 0), 1)).graph(f32[9, 9]), engine.device.target)
+    program = poot.compile(
+        TRACE(lambda x: ops.nn.softmax(ops.nn.softmax(x, 0), 1)).graph(f32[9, 9]), engine.device.target
+    )
     container = opened(dump_program(program))
     container["program"]["storage"]["Storage"][1] = 1 << 61
     exe = engine.load_weights(poot.WeightStore.from_arrays({}))

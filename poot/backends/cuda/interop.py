@@ -10,6 +10,7 @@ for what the consumer had enqueued by then, before the memory is used again.  Th
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from poot.backends import dlpack
 from poot.backends.cuda.memory import CudaMemory
 from poot.backends.device import Buffer, BufferView
 from poot.dtypes import ArraySpec, as_dtype, bf16
-from poot.errors import ArgumentError, PootError
+from poot.errors import ArgumentError, ExchangeError, PootError
 
 if TYPE_CHECKING:
     from poot.backends.cuda.device import CudaDevice
@@ -100,8 +101,11 @@ class Interop:
         with self._device.here("looking for memory"):
             return int(self._device.cupy.cuda.runtime.pointerGetAttributes(address).device)
 
-    def borrow(self, value: Any, what: str) -> tuple[Buffer, ArraySpec]:
-        """Another library's array on this GPU, in place where it is contiguous, else copied on the GPU."""
+    def borrow(self, value: Any, what: str, *, copy: bool | None = None) -> tuple[Buffer, ArraySpec]:
+        """Another library's array on this GPU, in place where it is contiguous and aligned, else copied on the GPU.
+
+        ArgumentError where copy=False forbids that.
+        """
         with self._device.here("sharing an array") as stream:
             self._collect()
             lent = (
@@ -113,6 +117,9 @@ class Interop:
             memory = BorrowedMemory(self, lent, spec.nbytes, stream, _current_stream(value, stream))
             if not spec.size or (lent.address % _ALIGNED == 0 and _is_contiguous(lent)):
                 return memory, spec
+            if copy is False:
+                expected = f"True or None: it is not contiguous, or not at a multiple of {_ALIGNED} bytes"
+                raise ArgumentError(what=f"{what}: copy", actual=False, expected=expected)
             return self._compact(memory, lent, spec, stream), spec
 
     def _by_dlpack(self, value: Any, what: str, stream: Any) -> dlpack.Lent:
@@ -124,13 +131,26 @@ class Interop:
         return dlpack.take(capsule, what)
 
     def _by_interface(self, value: Any, what: str) -> dlpack.Lent:
-        """An array that has `__cuda_array_interface__` alone, which must stay as it is while we use it."""
-        facts = value.__cuda_array_interface__
+        """An array that has `__cuda_array_interface__` alone, which must stay as it is while we use it.
+
+        ExchangeError where that does not hold what it should.
+        """
+        try:
+            return self._read(value.__cuda_array_interface__, value, what)
+        except PootError:
+            raise
+        except Exception as error:  # whatever the other library raises, or its facts are
+            message = f"its __cuda_array_interface__ is not what it should be: {type(error).__name__}: {error}"
+            raise ExchangeError(what=what, message=message) from error
+
+    def _read(self, facts: Any, value: Any, what: str) -> dlpack.Lent:
         if facts.get("mask") is not None:
             raise ArgumentError(what=what, actual="a masked array", expected="an array without a mask")
-        dtype = as_dtype(np.dtype(facts["typestr"]), what)
-        shape = tuple(facts["shape"])
+        dtype = as_dtype(np.dtype(str(facts["typestr"])), what)  # of None NumPy makes float64
+        shape = tuple(map(operator.index, facts["shape"]))
         strides = facts.get("strides")
+        if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
+            raise ArgumentError(what=what, actual=(shape, strides), expected="extents, and as many strides")
         if strides is None:
             strides = dlpack.contiguous(shape)
         elif any(stride % dtype.itemsize for stride in strides):
@@ -138,8 +158,8 @@ class Interop:
         else:
             strides = tuple(stride // dtype.itemsize for stride in strides)
         if facts.get("stream") is not None:
-            self.order(facts["stream"], self._device.current_stream().ptr)
-        address, read_only = facts["data"]
+            self.order(operator.index(facts["stream"]), self._device.current_stream().ptr)
+        address, read_only = operator.index(facts["data"][0] or 0), bool(facts["data"][1])
         place = dlpack.CUDA, self._device.ordinal
         return dlpack.Lent(address, dtype, shape, strides, place, read_only, lambda value=value: None)
 
@@ -195,7 +215,9 @@ class Interop:
         Unless it is a copy it is marked read-only, where the consumer knows of that.
         """
         if stream == 0:
-            raise BufferError("stream 0 is ambiguous in DLPack: 1 is the default stream, 2 the one of each thread")
+            raise ExchangeError(
+                what="stream", message="0 is ambiguous in DLPack: 1 is the default one, 2 that of each thread"
+            )
         buffer: Any = view.buffer
         if copy:
             buffer = self._device.allocate(spec.nbytes)

@@ -44,7 +44,9 @@ class _Emit:
                 resource=f"nesting of {equation.primitive}",
                 attempted=self.depth + 1,
                 limit=_DEPTH,
-                where=equation.where,
+                by=f"in pass inline at equation {self.number}",
+                where=self.rewriter.graph.equations[self.number].where,
+                remedy="let the primitive's Inline rule emit others than itself.",
             )
         inner = _Emit(self.rewriter, self.number, self.depth + 1)
         return tuple(cast("Sequence[Atom]", rule.body(inner, equation)))

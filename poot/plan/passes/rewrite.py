@@ -69,7 +69,7 @@ class Rewriter:
         self._most = min(options.limits.max_eqns, running.budget(len(graph.equations)))
         self._budget = running.budget(len(graph.equations))
         self._constants, self._inputs, self._states = (
-            tuple(Variable(variable.name, self._define(variable.value)) for variable in kind)
+            tuple(Variable(variable.name, self._define(variable.value), variable.where) for variable in kind)
             for kind in (graph.constants, graph.inputs, graph.states)
         )
         self._same = all(new.value is old.value for new, old in zip(self._variables(), graph.variables, strict=True))
@@ -134,18 +134,19 @@ class Rewriter:
         self._origins.append(number)
         count = len(self._equations)
         if count > self._most or self._next > self.limits.max_values:
-            self.limits.check("max_eqns", count)
-            self.limits.check("max_values", self._next)
-            given = len(self.graph.equations)
-            what = f"equation {number} ({self.graph.equations[number].primitive})"
+            stems = self.graph.equations[number]
+            what = f"equation {number} ({stems.primitive})"
+            by = f"in what pass {self._pass.name} makes, reached at {what}"
+            self.limits.check("max_eqns", count, by, stems.where)
+            self.limits.check("max_values", self._next, by, stems.where)
             raise CompileError.Expansion(
                 what=what,
                 target=self.target,
                 name=self._pass.name,
                 attempted=count,
-                given=given,
+                given=len(self.graph.equations),
                 limit=self._budget,
-                where=self.graph.equations[number].where,
+                where=stems.where,
             )
         return equation
 
@@ -206,7 +207,7 @@ class Rewriter:
             tuple((name, self.atom(atom)) for name, atom in graph.updates),
             graph.name,
         )
-        self.limits.check_graph(rewritten)
+        self.limits.check_graph(rewritten, f"what pass {self._pass.name} leaves")
         record = PassRecord(
             self._pass.name,
             len(graph.equations),

@@ -23,6 +23,7 @@ from poot.trace.ops.axes import operands as operands_of
 from poot.trace.ops.maps import truth
 from poot.trace.ops.promotion import cast, dtype_of, shape_of, spec_of, strong
 from poot.trace.ops.regions import Region, common_specs, conformed, same_structure
+from poot.trace.places import together
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 from poot.trace.tree import Flat, flatten
@@ -42,6 +43,7 @@ def cond(predicate: ArrayLike, when_true: Callable[..., T], when_false: Callable
     _check_callable(when_false, "cond: when_false")
     if isinstance(predicate, (bool, int, float, np.generic)):
         return (when_true if predicate else when_false)(*operands)
+    together(predicate, *flatten(operands).leaves)
     with joined(predicate, *flatten(operands).leaves):
         flag, context = _flag(predicate, "cond: predicate"), active()
         if context is None:

@@ -16,9 +16,9 @@ import numpy as np
 
 from poot.dtypes import DType, DTypeLike, bool_, check_plain, f32, f64, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
-from poot.probe import has
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, active, bind1, is_traced, joined, lift
+from poot.trace.foreign import host_array, is_foreign
 from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import choice, flag, one_axis, shape_argument, size_argument, static_int
@@ -44,18 +44,16 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
     """An array of what `obj` holds: an array, a number, or nested sequences of numbers and arrays.
 
     NumPy arrays and their scalars keep their dtype; Python numbers give bool, i32 or f32 (OverflowArgumentError where
-    they do not fit).  ShapeError for ragged sequences.  Outside traces, arrays of other libraries come through DLPack,
-    and copy=False shares their memory, or NumPy's (ArgumentError where it cannot); copy=True copies arrays of poot too,
-    which change where a kernel writes into them.
+    they do not fit).  ShapeError for ragged sequences.  Arrays of other libraries come through DLPack or `__array__`
+    (ExchangeError where their library does not give the elements).  Outside traces copy=False shares the memory of any
+    array, and ArgumentError says where a copy would be needed: numbers, another dtype, another device; copy=True copies
+    arrays of poot too, which change where a kernel writes into them.
     """
     wanted = None if dtype is None else dtype_argument(dtype)
     check_plain(obj, "asarray")
-    if copy is False and not (isinstance(obj, Array) and wanted in (None, obj.dtype)):
-        if not _is_foreign(obj) or is_traced():
-            raise ArgumentError(what="asarray: copy", actual=False, expected="True or None", where=user_location())
-        shared = places().share(obj, device, False)
-        return asarray(shared, wanted, copy=False)
-    if copy is not None and flag(copy, "asarray: copy") and isinstance(obj, Array) and not is_traced(obj):
+    if copy is not None and not flag(copy, "asarray: copy"):
+        return _shared(obj, wanted, device)
+    if copy and isinstance(obj, Array) and not is_traced(obj):
         return astype(places().share(obj, device, True), obj.dtype if wanted is None else wanted)
     with placed(device):
         if isinstance(obj, (list, tuple)):
@@ -65,16 +63,29 @@ def asarray(obj: Any, /, dtype: DTypeLike = None, *, device: Any = None, copy: b
         return moved(lift(_convert(held, found)), device)
 
 
-def _is_foreign(x: Any) -> bool:
-    """Whether x is an array of another library, NumPy included."""
-    return has(x, "__dlpack__") and not isinstance(x, (Array, np.generic))
+def _shared(obj: Any, dtype: DType | None, device: Any) -> Array:
+    """An array of the elements of `obj` themselves; ArgumentError where they would have to be copied."""
+    found: Array | None = None
+    if is_traced(obj):
+        with placed(device):
+            found = lift(cast(obj, obj.dtype)) if isinstance(obj, Array) else None
+    elif isinstance(obj, Array) or is_foreign(obj):
+        found = places().share(obj, device, False)
+    if found is None or dtype not in (None, found.dtype):
+        raise ArgumentError(
+            what="asarray: copy", actual=False, expected="True or None: a copy is needed", where=user_location()
+        )
+    return found
 
 
 def _held(x: Any) -> Any:
-    """NumPy's view of another library's array; anything else as it is."""
-    if isinstance(x, np.ndarray) or not _is_foreign(x):
+    """Another library's array as NumPy's, or where its library has it; anything else as it is."""
+    if isinstance(x, np.ndarray) or not is_foreign(x):
         return _cast_type("Any", x)
-    return np.from_dlpack(x)
+    if not is_traced():
+        return places().share(x, None, None)
+    found = host_array(x, "asarray")
+    return x if found is None else found
 
 
 def _convert(x: ArrayLike, dtype: DType) -> Operand:

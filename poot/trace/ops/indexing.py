@@ -22,9 +22,10 @@ from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import choice, one_axis, operands, static_ints
 from poot.trace.ops.creation import asarray
-from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, on_axes, parse
+from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, arrays_of, on_axes, parse
 from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, literal, shape_of, strong
 from poot.trace.ops.results import of_its_own
+from poot.trace.places import together
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 
@@ -33,6 +34,7 @@ from poot.trace.tracer import Tracer
 def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
     """`x[key]` with NumPy's rules: ints, slices, None, `...`, integer arrays, and masks whose values are known."""
     operand = strong(x)
+    together(operand, *arrays_of(key))
     with joined(operand):
         entries = parse(key, operand.shape)
         positions = [entry for entry in entries if isinstance(entry, Positions)]
@@ -266,6 +268,16 @@ def take(
         order = list(range(rank, rank + len(operand.shape) - 1))
         order[place:place] = range(rank)
         return manipulation.permute_dims(found, order)
+
+
+def rows(x: ArrayLike, indices: ArrayLike, mode: IndexMode) -> Array:
+    """`take` of the first axis, where negative indices are out of range."""
+    operand = strong(x)
+    one_axis(0, len(operand.shape), "take")
+    checked_mode(mode)
+    with joined(operand, indices):
+        index = _integers(asarray(indices), "take")
+        return gather(operand, manipulation.reshape(index, (*index.shape, 1)), (0,), mode, None)
 
 
 def take_along_axis(

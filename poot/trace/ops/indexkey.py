@@ -112,6 +112,18 @@ def parse(key: Any, shape: tuple[int, ...], *, keep_mask: bool = False) -> list[
     return entries
 
 
+def arrays_of(key: Any) -> list[Array]:
+    """The arrays that stand in a key, bounds of slices and items of lists included."""
+    items: list[Any] = list(cast("tuple[Any, ...]", key)) if isinstance(key, tuple) else [key]
+    for item in list(items):
+        if isinstance(item, slice):
+            bounds = cast("slice[Any, Any, Any]", item)
+            items += [bounds.start, bounds.stop, bounds.step]
+        elif isinstance(item, list):
+            items += cast("list[Any]", item)
+    return [item for item in items if isinstance(item, Array)]
+
+
 def _list_values(item: list[Any]) -> NumpyArray:
     try:
         values = np.asarray(item)

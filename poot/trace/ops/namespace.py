@@ -10,9 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from poot.dtypes import BY_NAME, DType, f32, i32
-from poot.errors import ArgumentError, ArgumentTypeError, DeviceError, FeatureError
+from poot.errors import ArgumentError, ArgumentTypeError, DeviceError, ExchangeError, FeatureError
+from poot.probe import has
 from poot.trace.array import Array, is_array
 from poot.trace.dispatch import is_traced, joined, lift
+from poot.trace.foreign import host_array
 from poot.trace.ops.axes import flag, shown
 from poot.trace.ops.inspection import isdtype
 from poot.trace.places import TRACED, places
@@ -87,10 +89,11 @@ def moved(array: Array, device: Any) -> Array:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of another library's elements, through DLPack.
 
-    They are shared where the device can, unless `copy` is True; ArgumentError for copy=False where it cannot.  An
-    array of poot that is on the device already is itself.
+    They are shared where the device can, unless `copy` is True.  An array of poot that is on the device already is
+    itself.  ExchangeError, a BufferError, for copy=False where the elements have to be copied, and where the other
+    library does not give them.
     """
-    if not (isinstance(x, Array) or hasattr(x, "__dlpack__")):
+    if not (isinstance(x, Array) or has(x, "__dlpack__")):
         raise ArgumentTypeError(
             what="from_dlpack", actual=shown(x), expected="an array that has __dlpack__", where=user_location(),
             remedy="pass it to ops.asarray.",
@@ -100,12 +103,19 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     copy = None if copy is None else flag(copy, "from_dlpack: copy")
     if is_traced(x):
         with placed(device, x):
-            return lift(x if isinstance(x, Array) else np.from_dlpack(x))
-    if copy is not None or isinstance(x, Array):
+            found = x if isinstance(x, Array) else host_array(x, "from_dlpack")
+            assert found is not None, x  # it has __dlpack__
+            return lift(found)
+    if copy or (isinstance(x, Array) and copy is None):
         return places().share(x, device, copy)
     try:
         return places().share(x, device, False)
-    except ArgumentError:
+    except ArgumentError as error:
+        if copy is False:
+            raise ExchangeError(
+                what="from_dlpack: copy=False", message="the elements have to be copied", where=user_location(),
+                remedy="leave copy= out, or pass copy=True.",
+            ) from error  # fmt: skip
         return places().share(x, device, True)
 
 

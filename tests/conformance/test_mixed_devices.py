@@ -1,0 +1,117 @@
+"""Arrays on different devices never meet in one operation, whichever argument they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poot
+from poot import ops
+from poot.errors import DeviceMismatchError
+
+Use = Callable[[Any, Callable[[Any], Any]], Any]
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+ROW, ROWS = np.ones(4, np.float32), np.ones((3, 4), np.float32)
+PICKS, POINT, HALF = np.array([0, 2], np.int32), np.array(1, np.int32), np.array(0.5, np.float32)
+MASK, MASKS = np.array([True, False, True]), np.ones((3, 4), bool)
+
+#: Each applies something to x and to an array that `on` puts on a device.
+USES: dict[str, Use] = {
+    "x[mask]": lambda x, on: x[on(MASK)],
+    "x[mask of all axes]": lambda x, on: x[on(MASKS)],
+    "x[mask, int]": lambda x, on: x[on(MASK), 0],
+    "x[int, mask]": lambda x, on: x[:, 1][on(MASK)],
+    "x[integers]": lambda x, on: x[on(PICKS)],
+    "x[0-d integer]": lambda x, on: x[on(POINT)],
+    "x[integer:]": lambda x, on: x[on(POINT) :],
+    "x[:integer]": lambda x, on: x[:, : on(POINT)],
+    "x[::integer]": lambda x, on: x[:: on(POINT)],
+    "x[[integer]]": lambda x, on: x[[on(POINT), 0]],
+    "x.at[mask].set": lambda x, on: x.at[on(MASK)].set(0.0),
+    "x.at[masks].add": lambda x, on: x.at[on(MASKS)].add(1.0),
+    "x.at[integers].add": lambda x, on: x.at[on(PICKS)].add(1.0),
+    "x.at[integer:].set": lambda x, on: x.at[on(POINT) :].set(0.0),
+    "values of set": lambda x, on: x.at[0].set(on(ROW)),
+    "values of a masked set": lambda x, on: x.at[np.array([True, False, True])].set(on(ROW)),
+    "x.at[integers].get": lambda x, on: x.at[on(PICKS)].get(),
+    "fill value": lambda x, on: x.at[np.array([9])].get(mode="fill", fill_value=on(HALF)),
+    "take": lambda x, on: ops.take(x, on(PICKS), axis=0),
+    "take_along_axis": lambda x, on: ops.take_along_axis(x, on(PICKS).reshape(2, 1)[[0, 1, 0]], 1),
+    "where": lambda x, on: ops.where(on(MASKS), x, 0.0),
+    "operator": lambda x, on: x + on(ROWS),
+    "scalar": lambda x, on: x * on(HALF),
+    "comparison": lambda x, on: x == on(ROWS),
+    "NumPy's function": lambda x, on: np.where(on(MASKS), x, 0),
+    "concat": lambda x, on: ops.concat([x, on(ROWS)]),
+    "list": lambda x, on: ops.asarray([x, on(ROWS)]),
+    "clip": lambda x, on: ops.clip(x, on(HALF), 5),
+    "pad": lambda x, on: ops.pad(x, 1, constant_values=on(HALF)),
+    "dynamic_slice": lambda x, on: ops.dynamic_slice(x, [on(POINT), 0], [1, 4]),
+    "searchsorted": lambda x, on: ops.searchsorted(x[0], on(ROW)),
+    "scan": lambda x, on: ops.scan(lambda c, row: (c + row.sum(), c), on(HALF), x),
+    "predicate of cond": lambda x, on: ops.cond(on(HALF) > 0, lambda x: x, lambda x: x * 2, x),
+    "linspace": lambda x, on: ops.linspace(x[0, 0], on(HALF), 4),
+    "embedding": lambda x, on: ops.nn.embedding(on(PICKS), x),
+    "attention": lambda x, on: ops.nn.attention(*[x.reshape(1, 1, 3, 4)] * 3, mask=on(np.ones((3, 3), bool))),
+    "kernel": lambda x, on: double(x.reshape(12), on(np.zeros(12, np.float32)), threads=12),
+}
+
+
+@poot.kernel
+def double(x: poot.In[poot.f32], y: poot.Out[poot.f32]) -> None:
+    i = poot.thread_index()
+    if i < len(y):
+        y[i] = x[i] + x[i]
+
+
+@pytest.mark.parametrize("kind", USES)
+def test_no_operation_mixes_devices(kind: str, device_name: str) -> None:
+    other, use = "interpret" if device_name == "cpu" else "cpu", USES[kind]
+    x = poot.asarray(X, device=device_name)
+    use(x, lambda array: poot.asarray(array, device=device_name))  # which is right
+    with pytest.raises(
+        DeviceMismatchError, match=r"live on different devices: (cpu|interpret|opencl|wgpu), "
+    ) as caught:
+        use(x, lambda array: poot.asarray(array, device=other))
+    assert caught.value.where is not None and caught.value.where.file == __file__
+
+
+@pytest.mark.parametrize("kind", [kind for kind in USES if kind != "kernel"])
+def test_nor_does_a_call_whose_function_captures_arrays(kind: str) -> None:
+    x, use = poot.asarray(X, device="cpu"), USES[kind]
+    arrays = (ROW, ROWS, PICKS, POINT, HALF, MASK, MASKS, np.ones((3, 3), bool))
+    there = {(array.shape, array.dtype.str): poot.asarray(array, device="interpret") for array in arrays}
+
+    def call(x: Any) -> Any:
+        return use(x, lambda array: there[array.shape, array.dtype.str])
+
+    for block in (poot.trace(call), eagerly(call)):
+        try:
+            block(x)
+        except DeviceMismatchError:
+            continue
+        except poot.errors.ConcretizationError:  # a bound of a slice has to be known while tracing
+            assert ":" in kind or "[[" in kind
+            continue
+        pytest.fail("the devices were mixed")
+
+
+def test_arrays_that_a_trace_makes_are_on_its_device() -> None:
+    for wrong in (
+        lambda x: x + poot.asarray(ROW, device="interpret"),
+        lambda x: x + ops.asarray(ROW, device="interpret"),
+    ):
+        with pytest.raises(poot.errors.DeviceError, match="inside a traced function"):
+            poot.trace(wrong, device="cpu")(X)
+
+
+def eagerly(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def call(x: Any) -> Any:
+        with poot.eager():
+            return poot.trace(function)(x)
+
+    return call
