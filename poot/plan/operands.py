@@ -21,7 +21,7 @@ _LOOK_BACK = 32
 
 
 def as_operand(group: Group, equation: Equation, places: Places, makers: Mapping[int, Equation], output: bool) -> str:
-    """Whether a MAP is computed as a contraction loads its operand; if not, why.  An `output` is to be stored as well."""
+    """Whether a MAP is computed as a contraction loads its operand; if not, why.  An `output` is stored as well."""
     if output:
         return "it is needed elsewhere too, and contractions store none of their operands"
     if group.attention is not None or places is None or not isinstance(lookup(equation.primitive).lower, Elementwise):
