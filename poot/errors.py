@@ -438,6 +438,7 @@ class DeviceError(PootError, RuntimeError):
 class DeviceUnavailableError(DeviceError):
     """A device that is not present on this machine."""
 
+    about_a_call = True
     template = "device {device} is not available: {message}"
     default_remedy = "run `poot.devices()` to see what is here and why."
 

@@ -195,6 +195,40 @@ def deferred_sinks(q: Any, k: Any, v: Any, sinks: Any) -> Any:
     return mixed / (ops.sum(powers, axis=-1, keepdims=True) + ops.exp(sinks[:, None, None] - most))
 
 
+def sink_column(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+    keys = k.shape[-2]
+    scores = ops.where(before(q.shape[-2], keys, keys - q.shape[-2]), q @ k.mT * 0.25, -INF)
+    column = ops.broadcast_to(sinks[:, None, None], (*scores.shape[:-1], 1))
+    return ops.nn.softmax(ops.concat([scores, column], axis=-1))[..., :-1] @ v
+
+
+def sink_columns_first(q: Any, k: Any, v: Any, columns: Any) -> Any:
+    scores = ops.concat([columns, q @ k.mT * 0.25], axis=-1)
+    kept = ops.concat([ops.full((Q, 3), True), before(Q, K, K - Q)], axis=1)
+    return ops.nn.softmax(ops.where(kept, scores, -1e9))[..., 3:] @ v
+
+
+def sink_twice_shifted(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+    k, v = ops.repeat(k, 2, axis=0), ops.repeat(v, 2, axis=0)
+    column = ops.broadcast_to(sinks[:, None, None].astype(q.dtype), (2 * H, Q, 1))
+    scores = ops.concat([ops.where(before(Q, K, K - Q), q @ k.mT * 0.25, -1e4), column], axis=-1)
+    weights = ops.nn.softmax(scores - ops.max(scores, axis=-1, keepdims=True))
+    return weights[..., :-1].astype(v.dtype) @ v
+
+
+def sink_deferred(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+    column = ops.broadcast_to(sinks[:, None, None], (H, Q, 1))
+    scores = ops.concat([q @ k.mT * 0.25, column], axis=-1)
+    powers = ops.exp(scores - ops.max(scores, axis=-1, keepdims=True))
+    return (powers[..., :K] @ v) / ops.sum(powers, axis=-1, keepdims=True)
+
+
+def sink_of_no_key(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+    scores = ops.where(before(offset=-5), q @ k.mT * 0.25, -INF)
+    column = ops.broadcast_to(sinks[:, None, None], (H, K, 1))
+    return ops.nn.softmax(ops.concat([scores, column], axis=-1))[..., :K] @ v
+
+
 def alibi(q: Any, k: Any, v: Any, slopes: Any) -> Any:
     distance = (ops.arange(K)[None, :] - ops.arange(K)[:, None]).astype(poot.f32)
     return ops.nn.softmax(ops.where(before(), q @ k.mT * 0.25 + slopes[:, None, None] * distance, -INF)) @ v
@@ -254,6 +288,13 @@ CASES: dict[str, Case] = {
     "deferred, reciprocal": (deferred_reciprocal, qkv(queries=Q)),
     "deferred, turned": (deferred_turned, (*qkv(), normal(K, H * (D - 3)))),
     "deferred, sinks": (deferred_sinks, (normal(2 * H, Q, D), *qkv()[1:], normal(2 * H))),
+    "sink column": (sink_column, (*qkv(), normal(H))),
+    "sink column, f16": (sink_column, (*qkv(F16, queries=Q), normal(H, dtype=F16))),
+    "sink column, bf16": (sink_column, (*qkv(BF16), normal(H, dtype=BF16))),
+    "sink columns first": (sink_columns_first, (*qkv(queries=Q), normal(H, Q, 3))),
+    "sink column, shifted twice": (sink_twice_shifted, (normal(2 * H, Q, D), *qkv()[1:], normal(2 * H))),
+    "sink column, deferred": (sink_deferred, (*qkv(queries=Q), normal(H))),
+    "sink column, no key": (sink_of_no_key, (*qkv(), normal(H))),
     "alibi": (alibi, (*qkv(), normal(H))),
     "turned": (turned, (normal(H, K, D), normal(H, K, D), normal(H, K, D))),
     "one head": (one_head, tuple(x[0] for x in qkv())),

@@ -10,11 +10,13 @@ import numpy as np
 from typing_extensions import override
 
 from poot.api.checks import Check, joined
+from poot.api.precision import KEPT
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
 from poot.backends.sharing import same_memory, sharing_of
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
-from poot.errors import ArgumentError, ArrayMutationError, EngineError, ExchangeError
+from poot.errors import ArgumentError, ArgumentTypeError, ArrayMutationError, EngineError, ExchangeError
+from poot.target import Target
 from poot.trace.array import Array, NumpyArray
 from poot.trace.places import no_stream
 from poot.trace.source import user_location
@@ -161,7 +163,7 @@ class DeviceArray(Array):
         """
         if copy is False and self._memory.device.host_view(self.buffer_view(), 0) is None:
             raise self._needs_copy("the host cannot address it")
-        if copy is False and dtype is not None and np.dtype(dtype) != self.dtype.dtype:
+        if copy is False and dtype not in (None, self.dtype.dtype):
             raise self._needs_copy(f"its dtype is {self.dtype}")
         return super().__array__(dtype, copy)
 
@@ -190,8 +192,11 @@ class DeviceArray(Array):
         """A copy on another device, given by name or as `poot.device` gives it; the array itself if it is there."""
         no_stream(stream)
         backend: DeviceBackend = open_device(device) if isinstance(device, str) else getattr(device, "backend", device)
+        if not isinstance(getattr(backend, "target", None), Target):
+            raise ArgumentTypeError(what="device", actual=type(device).__name__, expected="a device or its name")
         if same_memory(backend, self.backend):
             return self if backend is self.backend else self._seen_from(backend)
+        KEPT.check("to_device", [("the array", self._spec)], backend.target)
         return upload(self.numpy(), backend)
 
     def _seen_from(self, backend: DeviceBackend) -> DeviceArray:
@@ -310,7 +315,9 @@ def _plain(array: NumpyArray) -> NumpyArray:
 
 
 def _unpickle(array: NumpyArray, device: str) -> DeviceArray:
-    return upload(array, open_device(device))
+    backend = open_device(device)
+    KEPT.check("to_device", [("the array", ArraySpec(as_dtype(array.dtype), array.shape))], backend.target)
+    return upload(array, backend)
 
 
 def upload(array: NumpyArray, device: DeviceBackend) -> DeviceArray:

@@ -11,7 +11,7 @@ from poot.api.array import DeviceArray, Memory
 from poot.api.checks import Check, LaunchCheck, joined
 from poot.api.devices import Device, device
 from poot.api.kernel_arguments import fail, scalar
-from poot.api.kernel_plan import load, refuse_overlap
+from poot.api.kernel_plan import check_sizes, load, refuse_overlap
 from poot.backends.binding import check_array
 from poot.backends.device import BufferView, DeviceBackend, LaunchSpec
 from poot.backends.toolchain import CompiledKernel
@@ -123,6 +123,7 @@ class Context:
             fail(name, f"workgroup={size}, compiled for {kernel.workgroup}", "pass the work-group of compile().")
         counts, grid = _grid(name, compiled, threads, groups)
         self._check_buffers(name, kernel.buffers, buffers, compiled)
+        check_sizes(kernel, [buffer.spec.shape for buffer in buffers], backend.target)
         values = _scalars(name, compiled, scalars or {})
         views = [buffer.view(backend) for buffer in buffers]
         numbers = _numbers(compiled, buffers, values, counts)

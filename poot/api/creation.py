@@ -10,7 +10,7 @@ import numpy as np
 from poot.api.array import DeviceArray, Held, upload
 from poot.api.devices import Device, choose, precision_of
 from poot.api.foreign import device_array
-from poot.api.precision import KEPT
+from poot.api.precision import KEPT, Precision
 from poot.backends.binding import check_array
 from poot.backends.device import DeviceBackend
 from poot.backends.sharing import same_memory
@@ -52,7 +52,7 @@ def asarray(
     homes = [value.backend] if isinstance(value, DeviceArray) else []
     backend = choose(device, homes)
     if isinstance(value, DeviceArray):
-        return _from_ours(value, wanted, backend, copy)
+        return _from_ours(value, wanted, backend, copy, precision_of(KEPT, device, backend))
     array = _host(value, wanted)
     if wanted is not None and as_dtype(array.dtype) is not wanted:
         if copy is False:
@@ -62,7 +62,7 @@ def asarray(
             array = array.astype(wanted.dtype) if both else np.asarray(ops.astype(upload(array, backend), wanted))
     precision = KEPT if wanted is not None else precision_of(KEPT, device, backend)
     spec = ArraySpec(as_dtype(array.dtype, "array"), array.shape)
-    precision.check("asarray", [("the array", spec)], backend.target)
+    precision.check("asarray", [("the array", spec)], backend.target, asked=wanted is not None)
     if precision.spec(spec) != spec:
         if copy is False:
             raise _needs_copy(f"{spec.dtype} as {precision.spec(spec).dtype}")
@@ -77,17 +77,23 @@ def asarray(
     return DeviceArray(Held(backend, shared), spec)  # the host array goes with its last reference
 
 
-def _from_ours(value: DeviceArray, wanted: DType | None, backend: DeviceBackend, copy: bool | None) -> Array:
-    if copy is False and not same_memory(backend, value.backend):
+def _from_ours(
+    value: DeviceArray, wanted: DType | None, backend: DeviceBackend, copy: bool | None, precision: Precision
+) -> Array:
+    moves = not same_memory(backend, value.backend)
+    if copy is False and moves:
         raise _needs_copy(f"an array on {value.device} to {backend.name}")
     if copy is False and wanted not in (None, value.dtype):
         raise _needs_copy(f"{value.dtype} as {wanted}")
+    spec = precision.spec(value.spec)
+    if moves and wanted is None and spec != value.spec:
+        return upload(precision.convert("array", value.numpy(), spec), backend)
+    if wanted is not None and value.dtype not in backend.target.dtypes:
+        return ops.astype(value, wanted).to_device(backend)
     moved = value.to_device(backend)
     if wanted is not None and moved.dtype is not wanted:
         return ops.astype(moved, wanted)
-    if not copy or not same_memory(backend, value.backend):
-        return moved
-    return moved.__copy__()
+    return moved.__copy__() if copy and not moves else moved
 
 
 def _needs_copy(what: str) -> ArgumentError:

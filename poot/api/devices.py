@@ -21,7 +21,7 @@ from poot.api.precision import F64, I64, KEPT, Precision
 from poot.backends.device import DeviceBackend, backend_names, open_device
 from poot.backends.sharing import same_memory
 from poot.backends.survey import survey
-from poot.errors import ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
+from poot.errors import ArgumentError, ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
 from poot.target import Language, Target
 from poot.trace.dispatch import active
 from poot.trace.source import user_location
@@ -186,6 +186,12 @@ def default() -> DeviceBackend:
 def _named_by_environment(name: str) -> DeviceBackend:
     try:
         return open_device(name)
+    except ArgumentError as error:
+        remedy = "set POOT_DEVICE to the name of a device, as `poot.devices()` lists them, or unset it."
+        expected = error.fields["expected"]
+        raise ArgumentError(
+            what="POOT_DEVICE", actual=error.fields["actual"], expected=expected, remedy=remedy
+        ) from None
     except DeviceUnavailableError as error:
         shown = repr(name).replace("{", "{{").replace("}", "}}")
         remedy = f"set POOT_DEVICE, which is {shown}, to another device, or unset it; {error.remedy}"

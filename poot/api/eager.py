@@ -29,6 +29,7 @@ from poot.backends.settings import switch
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import SourceLocation
 from poot.plan.compile import compile as compile_graph
+from poot.plan.legal import lacking
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
 from poot.target import Target
@@ -145,6 +146,9 @@ def _program(
     regions: tuple[Graph, ...],
     target: Target,
 ) -> Program:
+    for spec in specs:
+        if spec.dtype not in target.dtypes:
+            raise lacking(f"an operand of {primitive}, {spec},", spec.dtype, target, user_location())
     builder = Builder(TraceLimits.STANDARD, name=primitive)
     operands = [builder.input(f"x{place}", spec) for place, spec in enumerate(specs)]
     outputs = builder.emit(primitive, operands, params, regions, where=user_location())

@@ -14,14 +14,15 @@ from poot.api.kernel_arguments import Checked, fail
 from poot.backends.device import DeviceBackend, LaunchSpec, Loaded
 from poot.backends.progress import working
 from poot.backends.toolchain import CompiledKernel, compile_kernel
-from poot.dtypes import i32, i64
-from poot.errors import ArgumentError, KernelFault, LaunchError, SourceLocation
+from poot.dtypes import ArraySpec, i32, i64
+from poot.errors import ArgumentError, KernelFault, LaunchError, SourceLocation, Unsupported
 from poot.kernel.faults import fault_error
 from poot.kernel.grid import fold_sizes, folded
 from poot.kernel.ir import BufferParam, Kernel
 from poot.kernel.parse.definition import Definition, Size, Triple, definition, triple
 from poot.kernel.parse.specialise import Layout, Request, Specialised, constant_key, specialise
 from poot.kernel.pipeline import prepare
+from poot.plan.legal import SPLIT
 from poot.target import Target
 from poot.trace.source import user_location
 
@@ -240,6 +241,7 @@ def plan(
         i64 if max(numbers) >= WIDE else i32,
     )
     specialised = specialisations.get(request)
+    check_sizes(specialised.kernel, [shape for shape, _, _ in layouts], device.target)
     counts, launched = asked.counts(made.name, size, specialised.cooperative)
     kernel, physical, extra = specialised.kernel, launched, list[int]()
     limit = dict(device.target.limits).get("grid")
@@ -253,6 +255,21 @@ def plan(
     with working(f"compiling {made.name}"):
         loaded = load(compile_kernel(kernel, device.target), device)
     return Plan(kernel, specialised, loaded, physical, _sources(loaded.compiled, layouts, counts, extra))
+
+
+def check_sizes(kernel: Kernel, shapes: Sequence[tuple[int, ...]], target: Target) -> None:
+    """Unsupported where an array is larger than a buffer that the target binds."""
+    largest = dict(target.limits).get("binding_bytes")
+    for param, shape in zip(kernel.buffers, shapes, strict=True):
+        spec = ArraySpec(param.dtype, shape)
+        if largest is not None and spec.nbytes > largest:
+            raise Unsupported(
+                what=f"`{param.name}` of kernel {kernel.name}",
+                target=target,
+                message=f"{spec} takes {spec.nbytes} bytes, and its buffers hold {largest}",
+                where=user_location(),
+                remedy=SPLIT,
+            )
 
 
 def _sources(

@@ -63,8 +63,12 @@ class Precision:
         with np.errstate(over="ignore"):
             return array.astype(spec.dtype.dtype)
 
-    def check(self, function: str, arrays: Iterable[tuple[str, ArraySpec]], target: Target) -> None:
-        """Refuse every array that the target has no dtype for, all in one message."""
+    def check(
+        self, function: str, arrays: Iterable[tuple[str, ArraySpec]], target: Target, *, asked: bool = False
+    ) -> None:
+        """Refuse every array that the target has no dtype for, all in one message; `asked` says that the caller named
+        the dtype.
+        """
         refused = [(name, spec) for name, spec in arrays if self.dtype(spec.dtype) not in target.dtypes]
         if not refused:
             return
@@ -74,7 +78,7 @@ class Precision:
             what=f"{function} on {target}: " + ", ".join(f"{name} is {spec}" for name, spec in refused),
             actual=" and ".join(sorted(dtype.name for dtype in dtypes)),
             where=user_location(),
-            remedy=_remedy(function, options),
+            remedy=_remedy(function, [] if asked else options),
         )
 
 
@@ -82,10 +86,16 @@ KEPT = Precision()
 """Nothing is converted."""
 
 
-def _remedy(function: str, options: list[str]) -> str | None:
+def _remedy(function: str, options: list[str]) -> str:
+    convert = ", ".join(options)
+    if function == "to_device":
+        return "cast it first, such as with x.astype(poot.f32)."
     if function == "asarray":
-        return "pass dtype= with a dtype that the device has, such as poot.f32 or poot.i32."
-    return f"convert them with {', '.join(options)} in @poot.trace or poot.device." if options else None
+        also = f", or let poot.device(…, {convert}) convert arrays" if options else ""
+        return f"pass dtype= with a dtype that the device has, such as poot.f32 or poot.i32{also}."
+    if options:
+        return f"convert them with {convert} in @poot.trace or poot.device."
+    return "cast them to a dtype that the device has, such as poot.f32, before they are passed."
 
 
 WIDE = (f64, i64, u64)

@@ -341,14 +341,22 @@ def backend_names() -> tuple[str, ...]:
     return (*_BUILTIN, *_factories)
 
 
+#: How much of a name messages show, and the digits of a device's number from which on there is none.
+_SHOWN, _DIGITS = 60, 9
+
+
 def open_device(name: str, *, language: Language | None = None) -> DeviceBackend:
     """The device called `name`, the same object each time; DeviceUnavailableError says why there is none.
 
+    ArgumentError for what is no name of one.
     `language` asks for one of its target's languages first: a device of its own, with the same memory.
     """
-    backend, _, ordinal = name.partition(":")
-    if ordinal and not ordinal.isdigit():
-        raise ArgumentError(what="device", actual=name, expected='a backend name or "backend:number"')
+    backend, colon, ordinal = name.partition(":")
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+    if colon and not (ordinal.isascii() and ordinal.isdigit()):
+        raise ArgumentError(what="device", actual=shown, expected='a backend name or "backend:number"')
+    if len(ordinal.lstrip("0")) > _DIGITS:
+        raise DeviceUnavailableError(device=shown, message="nothing has so many devices")
     key = f"{backend}:{int(ordinal or 0)}"
     with _lock:
         found = _devices.get(key)
@@ -375,7 +383,8 @@ def _factory(backend: str) -> Factory:
     module = backend_module(backend)
     if module is None:
         known = ", ".join(backend_names())
-        raise DeviceUnavailableError(device=repr(backend), message=f"there is no such backend; known are {known}")
+        shown = repr(backend if len(backend) <= _SHOWN else f"{backend[:_SHOWN]}…")
+        raise DeviceUnavailableError(device=shown, message=f"there is no such backend; known are {known}")
     return module.make_device
 
 

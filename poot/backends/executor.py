@@ -97,7 +97,14 @@ class Engine:
         """
         if not isinstance(store, WeightStore):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(what="load_weights", actual=type(store).__name__, expected="a WeightStore")
-        arrays = (weight_map or WeightMap.identity(store)).resolve(store, wanting)
+        chosen = WeightMap.identity(store) if weight_map is None else weight_map
+        if not isinstance(chosen, WeightMap):  # pyright: ignore[reportUnnecessaryIsInstance]
+            remedy = 'make it one: poot.WeightMap({"w": "layer.weight"}).'
+            actual = type(cast("object", weight_map)).__name__
+            raise ArgumentTypeError(
+                what="load_weights: weight_map", actual=actual, expected="a WeightMap", remedy=remedy
+            )
+        arrays = chosen.resolve(store, wanting)
         with contextlib.ExitStack() as failed:
             weights: dict[str, tuple[Buffer, ArraySpec]] = {}
             held: dict[int, tuple[Buffer, int]] = {}

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from math import prod
 
-from poot.plan.groups import Attention, Group, Power, copy
+from poot.plan.groups import Attention, Group, Power, Shifts, copy
 from poot.plan.indexing import Axis, Indices, axes_for, of_axis
 from poot.plan.joins import (
     Reading,
@@ -264,7 +264,12 @@ class _Match:
             return f"{equation.primitive} is part of its softmax"
         axes = reduced_axes(equation)
         extents = [operand.shape[axis] for axis in axes if operand.shape[axis] != 1]
-        if extents != [axis.extent for axis in self.keys] or self.powers.moves(place):
+        contracted = [axis.extent for axis in self.keys]
+        if prod(extents) != prod(contracted):
+            return (
+                f"its {equation.primitive} goes along {prod(extents)} elements, and {prod(contracted)} are contracted"
+            )
+        if extents != contracted or self.powers.moves(place):
             return "its softmax is not along the axes that are contracted"
         along = tuple(map(of_axis, self.keys))
         index = operand_index(operand, axes, place, spread(along, extents, [operand.shape[axis] for axis in axes]))
@@ -295,14 +300,14 @@ class _Match:
         if isinstance(found, str):
             return found
         score, power = found
-        maxima: list[int] = []
+        maxima: list[tuple[int, Shifts]] = []
         sums: list[tuple[int, Power]] = []
         for number, equation in reductions.items():
             if equation.primitive == "reduce_max":
-                above = self.powers.above(equation.inputs[0])
-                if above is None or above.outputs[0] is not score:
+                shifted = self.powers.shifted(equation.inputs[0])
+                if shifted is None or shifted[0] is not score:
                     return "its maximum is not that of its scores"
-                maxima.append(number)
+                maxima.append((number, shifted[1]))
                 continue
             summed = self.powers.power(equation.inputs[0])
             if isinstance(summed, str) or summed[0] is not score or summed[1].factors:
@@ -334,7 +339,7 @@ class _Match:
         return ""
 
     def _attention(
-        self, score: Value, power: Power, maxima: tuple[int, ...], sums: Sequence[tuple[int, Power]]
+        self, score: Value, power: Power, maxima: tuple[tuple[int, Shifts], ...], sums: Sequence[tuple[int, Power]]
     ) -> Group | str:
         group = self.group
         left, right = group.operands[self.products]

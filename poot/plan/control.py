@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from poot.dtypes import ArraySpec, bool_, i32
 from poot.errors import CompileError, Unsupported
 from poot.plan.groups import Group
+from poot.plan.legal import SMALLER
 from poot.plan.program import Branch, Loop, Step
 from poot.plan.rounds import Rounds, as_one_kernel
 from poot.plan.schedules.common import GroupPlan
@@ -46,6 +47,7 @@ def lower_single(block: Block, number: int, group: Group) -> list[Step]:
                 target=block.assembly.target,
                 message=block.fusion.declined.get(number, "it has no schedule"),
                 where=equation.where,
+                remedy=SMALLER,
             )
 
 

@@ -1,9 +1,9 @@
 """Fusion: which equations become one kernel.
 
-One sweep from the last equation to the first (`sequence.py` says where that differs).  When an equation's turn comes, every equation that reads its results
-has a group already, so it can be decided at once whether it is computed inside its only reader, inside several (views
-and cheap MAPs), inside one of them which also stores it, beside another group that reads the same operands, or by
-itself.  A contiguous view of a stored value needs no kernel: it is an alias.
+One sweep from the last equation to the first (`sequence.py` says where that differs).  When an equation's turn comes,
+every equation that reads its results has a group already, so it can be decided at once whether it is computed inside
+its only reader, inside several (views and cheap MAPs), inside one of them which also stores it, beside another group
+that reads the same operands, or by itself.  A contiguous view of a stored value needs no kernel: it is an alias.
 """
 
 from __future__ import annotations

@@ -18,11 +18,15 @@ Places = list[Indices] | None
 _MOST_PLACES = 4
 
 
+#: Row values that are subtracted from scores one after the other, each with where it is read.
+Shifts = tuple[tuple[Atom, Indices], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Power:
     """exp(score - shifts), and the row values that it is multiplied with or divided by, in this order."""
 
-    shifts: tuple[tuple[Atom, Indices], ...]
+    shifts: Shifts
     factors: tuple[tuple[str, Atom, Indices], ...] = ()
 
 
@@ -32,15 +36,16 @@ class Attention:
 
     `products` is the equation that contracts queries and keys, its operand number `query` the queries; `score` the
     value that powers are taken of; `value` the operand number of the values in the last contraction.  `maxima` and
-    `sums` are the reductions along the keys, `weights` the power that the values are weighted by.  Axes: `keys` run
-    through the keys, `inner` along the contraction of queries and keys, `columns` through the values' own axes.
+    `sums` are the reductions along the keys, with what each is of (score - shifts, or a power), `weights` the power
+    that the values are weighted by.  Axes: `keys` run through the keys, `inner` along the contraction of queries and
+    keys, `columns` through the values' own axes.
     """
 
     products: int
     query: int
     score: Value
     value: int
-    maxima: tuple[int, ...]
+    maxima: tuple[tuple[int, Shifts], ...]
     sums: tuple[tuple[int, Power], ...]
     weights: Power
     keys: tuple[Axis, ...]

@@ -9,40 +9,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from poot.errors import SourceLocation, Unsupported
+from poot.dtypes import DType, f64, i64, u64
+from poot.errors import SourceLocation, Unsupported, caller
 from poot.kernel.check_target import check_target
 from poot.kernel.ir import Alloc, Atomic, For, Kernel, Let, walk
 from poot.plan.limits import CompileLimits
 from poot.plan.program import Slot
 from poot.target import Target
-from poot.trace.graph import Graph, Literal, Value
+from poot.trace.graph import Graph
+
+SMALLER = "write it in several smaller operations, or take another device."
+SPLIT = "split it into parts, each computed by itself, or take a device whose buffers are larger."
+#: What the options of traced functions and devices convert.
+_OPTIONS: dict[DType, str] = {f64: 'f64="f32"', i64: 'i64="i32"', u64: 'i64="i32"'}
 
 
 def require_supported(graph: Graph, target: Target) -> None:
     """Unsupported unless the target has every dtype of a graph, and can bind its variables."""
     for variable in graph.variables:
-        _require_dtype(f"{variable.name!r}", variable.value, target, None)
+        where = variable.where or caller()
+        if variable.value.dtype not in target.dtypes:
+            raise lacking(f"{variable.name!r}", variable.value.dtype, target, where, given=True)
         largest = dict(target.limits).get("binding_bytes")
         if largest is not None and variable.spec.nbytes > largest:
-            raise Unsupported(
-                what=f"{variable.name!r}", target=target, message=_too_large(variable.spec.nbytes, variable, largest)
-            )
+            message = _too_large(variable.spec.nbytes, variable, largest)
+            raise Unsupported(what=f"{variable.name!r}", target=target, message=message, where=where, remedy=SPLIT)
     for number, equation in enumerate(graph.equations):
         for value in (*equation.inputs, *equation.outputs):
-            _require_dtype(f"equation {number} ({equation.primitive})", value, target, equation.where)
+            if value.dtype not in target.dtypes:
+                what = f"equation {number} ({equation.primitive})"
+                raise lacking(what, value.dtype, target, equation.where or caller())
         for region in equation.regions:
             require_supported(region, target)
 
 
-def _require_dtype(what: str, value: Value | Literal, target: Target, where: SourceLocation | None) -> None:
-    if value.dtype not in target.dtypes:
-        raise Unsupported(
-            what=what,
-            target=target,
-            message=f"it has no {value.dtype}",
-            where=where,
-            remedy=f"cast to a dtype that it has: {', '.join(sorted(d.name for d in target.dtypes))}.",
-        )
+def lacking(
+    what: str, dtype: DType, target: Target, where: SourceLocation | None, *, given: bool = False
+) -> Unsupported:
+    """The error for a dtype that a target has not; `given` says that the array comes from outside."""
+    near = sorted(target.dtypes, key=lambda other: (other.kind != dtype.kind, abs(other.bits - dtype.bits), other.name))
+    listed = ", ".join(other.name for other in near)
+    remedy = f"cast to a dtype that it has: {listed}."
+    if given:
+        option = _OPTIONS.get(dtype)
+        convert = f"convert it with {option} in @poot.trace or poot.device" if option else "cast it before it is passed"
+        remedy = f"make it {near[0]}, or {convert}; it has {listed}." if near else ""
+    return Unsupported(what=what, target=target, message=f"it has no {dtype}", where=where, remedy=remedy)
 
 
 def _too_large(nbytes: int, held: object, largest: int) -> str:
@@ -71,19 +83,19 @@ class Legality:
         limits = dict(self.target.limits)
         if max(groups) > limits.get("grid", max(groups)):
             size = "x".join(map(str, groups))
-            raise self._refusal(equations, line, f"{size} work-groups are more than its grids hold")
+            raise self._refusal(equations, line, f"{size} work-groups are more than its grids hold", SPLIT)
         largest = limits.get("binding_bytes")
         if largest is not None:
             for slot in slots:
                 if slot.nbytes > largest:
-                    raise self._refusal(equations, line, _too_large(slot.nbytes, slot, largest))
+                    raise self._refusal(equations, line, _too_large(slot.nbytes, slot, largest), SPLIT)
         if id(kernel) not in self._fine:
             try:
                 check_target(kernel, self.target)
             except Unsupported as error:
                 what = str(error.fields["what"]).partition(": ")[2]
                 message = f"its kernel takes {what}, and {error.fields['message']}"
-                raise self._refusal(equations, line, message) from error
+                raise self._refusal(equations, line, message, SMALLER) from error
             self._require_size(kernel, equations, line)
             self._fine[id(kernel)] = kernel
 
@@ -106,9 +118,11 @@ class Legality:
         equation = self.graph.equations[number]
         return f"equation {number} ({equation.primitive})", equation.where or line
 
-    def _refusal(self, equations: tuple[int, ...], line: SourceLocation | None, message: str) -> Unsupported:
+    def _refusal(
+        self, equations: tuple[int, ...], line: SourceLocation | None, message: str, remedy: str
+    ) -> Unsupported:
         what, where = self._named(equations, line)
-        return Unsupported(what=what, target=self.target, message=message, where=where)
+        return Unsupported(what=what, target=self.target, message=message, where=where or caller(), remedy=remedy)
 
 
 def _sizes(kernel: Kernel) -> tuple[tuple[str, int], ...]:

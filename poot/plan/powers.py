@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from poot.plan.elements import probe
 from poot.plan.emitter import Emitter
-from poot.plan.groups import Group, Power
+from poot.plan.groups import Group, Power, Shifts
 from poot.plan.indexing import Axis, Indices, Space, loops_of
 from poot.trace.graph import Atom, Equation, Value
 from poot.trace.primitives import Pull, lookup
@@ -111,19 +111,20 @@ class Powers:
         if equation is None or equation.primitive != "exp":
             return NO_SOFTMAX
         self._note(equation)
+        shifted = self.shifted(equation.inputs[0])
+        return NO_SOFTMAX if shifted is None else (shifted[0], Power(shifted[1], tuple(reversed(factors))))
+
+    def shifted(self, atom: Atom) -> tuple[Value, Shifts] | None:
+        """A value as a score and the row values that are subtracted from it, the last one first."""
         shifts: list[tuple[Atom, Indices]] = []
-        (atom,) = equation.inputs
-        while True:
-            equation = self.above(atom)
-            halves = self._split(equation) if equation is not None and equation.primitive == "sub" else None
-            if equation is None or halves is None or not self._of_scores(halves[1]):
-                break
+        while (equation := self.above(atom)) is not None:
+            halves = self._split(equation) if equation.primitive == "sub" else None
+            if halves is None or not self._of_scores(halves[1]):
+                return equation.outputs[0], tuple(shifts)
             shifts.append(halves[1:])
             self._note(equation)
             atom = halves[0]
-        if equation is None:
-            return NO_SOFTMAX
-        return equation.outputs[0], Power(tuple(shifts), tuple(reversed(factors)))
+        return None
 
     def _of_scores(self, atom: Atom) -> bool:
         return self.number(atom) in self.group.members

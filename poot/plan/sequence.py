@@ -40,7 +40,7 @@ def visits(graph: Graph, makers: Mapping[int, Equation]) -> Sequence[int]:
 
 
 def _beside(graph: Graph, number: int, makers: Mapping[int, Equation], moved: set[int]) -> list[int]:
-    """What follows a contraction, is computed from powers that it weights, among them a sum, and not from its result."""
+    """What follows a contraction and is made of the powers that it weights, a sum among it, but not of its result."""
     powers = {atom.id for operand in graph.equations[number].inputs for atom in _powers(operand, makers)}
     if not powers:
         return []
@@ -72,9 +72,8 @@ def _powers(atom: Atom, makers: Mapping[int, Equation]) -> list[Value]:
         if equation.primitive == "exp":
             return found
         rule = lookup(equation.primitive).lower
-        if equation.primitive != "cast" and not (
-            isinstance(rule, Pull) and rule.movement and len(equation.inputs) == 1
-        ):
+        moved = isinstance(rule, Pull) and rule.movement and len(equation.inputs) == 1
+        if equation.primitive != "cast" and not moved:
             break
         atom = equation.inputs[0]
     return []

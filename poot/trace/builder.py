@@ -44,6 +44,7 @@ from poot.trace.limits import TraceLimits, Usage
 from poot.trace.literals import literal
 from poot.trace.params import params_bytes, plain_params
 from poot.trace.primitives import Typing, lookup
+from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
 from poot.trace.tree import flatten
 
@@ -118,7 +119,7 @@ class Builder:
         self._reserve(Usage(values=1, owned_bytes=len(name.encode(errors="surrogatepass"))))
         value = self._new_value(spec)
         self._names[name] = _KINDS[kind]
-        self._variables[kind].append(Variable(name, value))
+        self._variables[kind].append(Variable(name, value, user_location()))
         return Tracer(self, value, name)
 
     def own(self, nbytes: int) -> None:

@@ -139,10 +139,11 @@ class Equation:
 
 @record
 class Variable:
-    """A named constant, input or state."""
+    """A named constant, input or state.  `where` is the user's line; equality ignores it."""
 
     name: str
     value: Value
+    where: SourceLocation | None = field(default=None, compare=False, repr=False)
 
     @property
     def spec(self) -> ArraySpec:

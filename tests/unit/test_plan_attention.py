@@ -20,7 +20,7 @@ from poot.plan.verify import verify
 from poot.target import Target
 from poot.trace.evaluate import evaluate
 from poot.trace.graph import Graph
-from tests.attention_cases import CASES, H, K, Q, before, causal, normal, plain, qkv, stream_anything
+from tests.attention_cases import CASES, before, causal, normal, plain, stream_anything
 from tests.plan_support import INTERPRET, compare, run_program
 
 pytestmark = pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
@@ -99,6 +99,7 @@ def test_the_figures_of_the_targets() -> None:
 
 SPECIAL = ["plain", "causal", "added mask", "padding", "no key", "no key, finite", "no key, zeros", "everything"]
 SPECIAL += ["deferred, causal", "deferred, no key", "deferred, reciprocal", "deferred, sinks"]
+SPECIAL += ["sink column", "sink columns first", "sink column, shifted twice", "sink column, no key"]
 SPECIAL += ["finite window", "tril of bools", "by logsumexp", "scaled after the mask", "causal, f16", "grouped, bf16"]
 
 
@@ -195,6 +196,11 @@ def weighted_sums(q: Any, k: Any, v: Any, kept: Any) -> Any:
     return (powers @ v) / ops.sum(powers * kept, axis=-1, keepdims=True)
 
 
+def seen_column(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+    weights = ops.nn.softmax(ops.concat([q @ k.mT, ops.broadcast_to(sinks, (2, 256, 1))], axis=-1))
+    return weights[..., :256] @ v, weights[..., 255:]
+
+
 def queries_share_keys(q: Any, k: Any, v: Any) -> Any:
     return ops.nn.softmax(q @ k.mT, axis=-2) @ v
 
@@ -206,6 +212,7 @@ DECLINED: list[tuple[Callable[..., Any], tuple[ArraySpec, ...], str]] = [
     (weighted_sums, (*LONG, f32[2, 256, 256]), "its sums are not of powers of its scores"),
     (dropped, (*LONG, f32[2, 256, 256]), "no softmax of scores"),
     (squared, LONG, "not of powers of its scores"),
+    (seen_column, (*LONG, f32[1]), "its reduce_sum goes along 257 elements, and 256 are contracted"),
     (queries_share_keys, LONG, "not along the axes that are contracted"),
     (plain, (f32[640, 64, 16],) * 3, "64 queries and 64 keys are too few"),
     (plain, (f32[2, 4, 16], f32[2, 256, 16], f32[2, 256, 16]), "4 queries and 256 keys are too few"),
@@ -249,16 +256,6 @@ def test_targets_without_arrays_of_a_thread_stream_nothing() -> None:
 def test_few_queries_stream_on_a_gpu_once_scores_are_large(length: int) -> None:
     graph = graph_of(plain, *[f32[4, length, 16]] * 3)
     assert ("attention" in kernels(plan(graph, Target.parse("wgpu")))) == (length == 8192)
-
-
-@pytest.mark.usefixtures("small")
-def test_weights_with_an_added_column_are_left_alone() -> None:
-    def function(q: Any, k: Any, v: Any, sink: Any) -> Any:
-        scores = ops.concat([q @ k.mT, ops.broadcast_to(sink, (H, Q, 1))], axis=-1)
-        return ops.nn.softmax(scores)[..., :K] @ v
-
-    program = check(function, (*qkv(queries=Q), normal(1)))
-    assert "attention" not in kernels(program)
 
 
 def test_a_deep_mask_is_computed_in_each_kernel_that_reads_it() -> None:

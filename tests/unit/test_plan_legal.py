@@ -56,8 +56,7 @@ def refused(graph: Graph, target: Target, message: str) -> None:
         plan(graph, target)
     text = str(caught.value)
     assert message in text and f"is not supported by {target}: " in text and text.startswith(("equation ", "'")), text
-    if text.startswith("equation "):
-        assert "test_plan_legal.py" in text, text
+    assert "test_plan_legal.py" in text and "\n  Remedy: " in text, text
 
 
 # --- what is split ----------------------------------------------------------------------------------------------------

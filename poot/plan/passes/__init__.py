@@ -1,7 +1,7 @@
 """The passes of the planner, in the order in which `compile` runs them.
 
-Each takes a graph and gives a graph that means the same to the oracle, with a record of what it did; each can be run
-alone:
+Each takes a graph and gives a graph that means the same to the oracle, bit for bit (`columns` takes sums in another
+order, unless numerics are strict), with a record of what it did; each can be run alone:
 
     graph, record = CSE.run(graph, target, options)
 """
@@ -9,6 +9,7 @@ alone:
 from __future__ import annotations
 
 from poot.plan.passes.canonicalise import CANONICALISE
+from poot.plan.passes.columns import COLUMNS
 from poot.plan.passes.cse import CSE
 from poot.plan.passes.dce import DCE
 from poot.plan.passes.fold import FOLD
@@ -17,6 +18,6 @@ from poot.plan.passes.legalise import LEGALISE
 from poot.plan.passes.rewrite import Pass, Rewriter
 
 #: What `compile` runs, in order.
-PASSES: tuple[Pass, ...] = (INLINE, FOLD, CANONICALISE, CSE, DCE, LEGALISE)
+PASSES: tuple[Pass, ...] = (INLINE, FOLD, CANONICALISE, CSE, COLUMNS, DCE, LEGALISE)
 
-__all__ = ["CANONICALISE", "CSE", "DCE", "FOLD", "INLINE", "LEGALISE", "PASSES", "Pass", "Rewriter"]
+__all__ = ["CANONICALISE", "COLUMNS", "CSE", "DCE", "FOLD", "INLINE", "LEGALISE", "PASSES", "Pass", "Rewriter"]

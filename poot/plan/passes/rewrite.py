@@ -69,7 +69,7 @@ class Rewriter:
         self._most = min(options.limits.max_eqns, running.budget(len(graph.equations)))
         self._budget = running.budget(len(graph.equations))
         self._constants, self._inputs, self._states = (
-            tuple(Variable(variable.name, self._define(variable.value)) for variable in kind)
+            tuple(Variable(variable.name, self._define(variable.value), variable.where) for variable in kind)
             for kind in (graph.constants, graph.inputs, graph.states)
         )
         self._same = all(new.value is old.value for new, old in zip(self._variables(), graph.variables, strict=True))

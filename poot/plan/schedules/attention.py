@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from poot.dtypes import bool_
 from poot.kernel.ir import Expr, Var
 from poot.plan.elements import Elements
-from poot.plan.groups import Group, Power
+from poot.plan.groups import Group, Power, Shifts
 from poot.plan.indexing import Affine, Axis, Indices, expand, flatten, of_axis, whole
 from poot.plan.masks import Span, gap
 from poot.plan.schedules.common import (
@@ -333,9 +333,9 @@ class _Kernel:
         """Row values from the maximum and the sums, then every column of the result."""
         k, plan, elements = self.k, self.plan, self.elements
         streamed = plan.attention
-        for number in streamed.maxima:
+        for number, shifts in streamed.maxima:
             (value,) = plan.equation(number).outputs
-            elements.resident[value.id] = k.variable(k.cast(self.top, value.dtype), "v")
+            elements.resident[value.id] = k.variable(k.cast(self._shifted(shifts), value.dtype), "v")
         for number, power in streamed.sums:
             (value,) = plan.equation(number).outputs
             total = k.op("mul", self.total, self._power(power))
@@ -358,10 +358,15 @@ class _Kernel:
     def _power(self, power: Power) -> Expr:
         """What sums of powers, taken relative to the maximum, are to be multiplied with."""
         k, dtype = self.k, self.plan.dtype
-        exponent: Expr = self.top
-        for atom, index in power.shifts:
-            exponent = k.op("sub", exponent, k.cast(self.elements.read(atom, index), dtype))
-        result: Expr = k.op("exp", exponent)
+        result: Expr = k.op("exp", self._shifted(power.shifts))
         for name, atom, index in power.factors:
             result = k.op(name, result, k.cast(self.elements.read(atom, index), dtype))
         return k.let(result, "weight")
+
+    def _shifted(self, shifts: Shifts) -> Expr:
+        """The maximum, less row values."""
+        k = self.k
+        exponent: Expr = self.top
+        for atom, index in reversed(shifts):
+            exponent = k.op("sub", exponent, k.cast(self.elements.read(atom, index), self.plan.dtype))
+        return exponent

@@ -15,6 +15,7 @@ from poot.plan.elements import Elements, Inside
 from poot.plan.emitter import Emitter
 from poot.plan.groups import Group
 from poot.plan.indexing import Affine, Axis, Indices, Quotient, Space, expand, flatten, loops_of
+from poot.plan.legal import SMALLER
 from poot.target import Target
 from poot.trace.graph import Equation, Value
 from poot.trace.primitives import Pull, lookup
@@ -64,7 +65,11 @@ class Context:
         number = max(group.members)
         equation = group.members[number]
         return Unsupported(
-            what=f"equation {number} ({equation.primitive})", target=self.target, message=message, where=equation.where
+            what=f"equation {number} ({equation.primitive})",
+            target=self.target,
+            message=message,
+            where=equation.where,
+            remedy=SMALLER,
         )
 
 

@@ -270,6 +270,16 @@ def take(
         return manipulation.permute_dims(found, order)
 
 
+def rows(x: ArrayLike, indices: ArrayLike, mode: IndexMode) -> Array:
+    """`take` of the first axis, where negative indices are out of range."""
+    operand = strong(x)
+    one_axis(0, len(operand.shape), "take")
+    checked_mode(mode)
+    with joined(operand, indices):
+        index = _integers(asarray(indices), "take")
+        return gather(operand, manipulation.reshape(index, (*index.shape, 1)), (0,), mode, None)
+
+
 def take_along_axis(
     x: ArrayLike,
     indices: ArrayLike,
