@@ -438,8 +438,18 @@ class DeviceError(PootError, RuntimeError):
 class DeviceUnavailableError(DeviceError):
     """A device that is not present on this machine."""
 
+    about_a_call = True
     template = "device {device} is not available: {message}"
     default_remedy = "run `poot.devices()` to see what is here and why."
+
+
+class DeviceLostError(DeviceError):
+    """A device that stopped working, with all that it held."""
+
+    template = "device {device} was lost, and with it the contents of its arrays: {message}"
+    default_remedy = (
+        'make the arrays anew: poot.device("{device}") and calls open the device again; a new Engine loads the weights.'
+    )
 
 
 class DeviceMismatchError(DeviceError):

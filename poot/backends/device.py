@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from poot import forks
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import ArgumentError, DeviceUnavailableError
 from poot.kernel.ir import Slot as ArgumentSlot
@@ -136,7 +137,8 @@ class DeviceBackend(Protocol):
 
     A class that sets `submits_whole = True` promises that a replay with fixed views which raises has run nothing, or
     everything; one that sets `launches_whole = True`, that a launch or copy has run as a whole or not at all.  Others
-    may stop anywhere.
+    may stop anywhere.  One that stops working for good says why in `lost`: each of its methods then raises a
+    DeviceLostError, but for `free`, and `open_device` makes another in its place.
     """
 
     name: str
@@ -316,6 +318,7 @@ _BUILTIN: dict[str, str] = {
 _factories: dict[str, Factory] = {}
 _devices: dict[str, DeviceBackend] = {}
 _lock = threading.RLock()
+forks.awaited(forks.DEVICES, _lock.acquire, _lock.release)
 
 
 def register(name: str, factory: Factory) -> None:
@@ -339,19 +342,30 @@ def backend_names() -> tuple[str, ...]:
     return (*_BUILTIN, *_factories)
 
 
-def open_device(name: str, *, language: Language | None = None) -> DeviceBackend:
-    """The device called `name`, the same object each time; DeviceUnavailableError says why there is none.
+#: How much of a name messages show, and the digits of a device's number from which on there is none.
+_SHOWN, _DIGITS = 60, 9
 
+
+def open_device(name: str, *, language: Language | None = None) -> DeviceBackend:
+    """The device called `name`, the same object as long as it works; DeviceUnavailableError says why there is none.
+
+    ArgumentError for what is no name of one.
     `language` asks for one of its target's languages first: a device of its own, with the same memory.
     """
-    backend, _, ordinal = name.partition(":")
-    if ordinal and not ordinal.isdigit():
-        raise ArgumentError(what="device", actual=name, expected='a backend name or "backend:number"')
+    backend, colon, ordinal = name.partition(":")
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+    if colon and not (ordinal.isascii() and ordinal.isdigit()):
+        raise ArgumentError(what="device", actual=shown, expected='a backend name or "backend:number"')
+    if len(ordinal.lstrip("0")) > _DIGITS:
+        raise DeviceUnavailableError(device=shown, message="nothing has so many devices")
     key = f"{backend}:{int(ordinal or 0)}"
     with _lock:
         found = _devices.get(key)
-        if found is None:
-            found = _devices[key] = _factory(backend)(int(ordinal or 0))
+        if found is None or getattr(found, "lost", None) is not None:
+            found = _factory(backend)(int(ordinal or 0))
+            for stale in [known for known in _devices if known.startswith(f"{key}:")]:
+                del _devices[stale]
+            _devices[key] = found
         if language is None or language == found.target.languages[0]:
             return found
         chosen = _devices.get(f"{key}:{language}")
@@ -373,10 +387,14 @@ def _factory(backend: str) -> Factory:
     module = backend_module(backend)
     if module is None:
         known = ", ".join(backend_names())
-        raise DeviceUnavailableError(device=repr(backend), message=f"there is no such backend; known are {known}")
+        shown = repr(backend if len(backend) <= _SHOWN else f"{backend[:_SHOWN]}…")
+        raise DeviceUnavailableError(device=shown, message=f"there is no such backend; known are {known}")
     return module.make_device
 
 
 def backend_module(backend: str) -> Any:
     """The module of a backend that comes with poot, imported; None for any other."""
-    return importlib.import_module(_BUILTIN[backend]) if backend in _BUILTIN else None
+    if backend not in _BUILTIN:
+        return None
+    with forks.imports:
+        return importlib.import_module(_BUILTIN[backend])

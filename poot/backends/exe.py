@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,12 @@ class EngineStats:
     replays: int = 0
     steps: int = 0
     allocated_bytes: int = 0
+
+    def add(self, lock: threading.Lock, **counts: int) -> None:
+        """Count; several exes may be in use at once."""
+        with lock:
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
 
 
 class StepInputs:
@@ -70,23 +78,30 @@ class StateView:
 
     def __setitem__(self, name: str, value: Any) -> None:
         with self._exe.lock:
-            buffer, spec = self._find(name)
-            array = check_array(f"state {name!r}", value, spec)
-            self._exe.lost.setdefault(name, "an assignment")  # until all of it is written
-            self._exe.engine.device.write(BufferView(buffer), array)
-            del self._exe.lost[name]
+            self._set({name: check_array(f"state {name!r}", value, self._find(name)[1])}, "an assignment")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._exe.states)
+        with self._exe.lock:
+            return iter(tuple(self._exe.states))
 
     def __len__(self) -> int:
         return len(self._exe.states)
 
     def reset(self, name: str | None = None) -> None:
-        """Set one state, or every one, to zeros."""
-        for each in list(self) if name is None else [name]:
-            spec = self._find(each)[1]
-            self[each] = np.zeros(spec.shape, spec.dtype.dtype)
+        """Set one state, or every one at once, to zeros: no step sees some of them set and others not."""
+        with self._exe.lock:
+            self._exe.require_loaded()
+            specs = {each: self._find(each)[1] for each in (self._exe.states if name is None else [name])}
+            self._set({each: np.zeros(spec.shape, spec.dtype.dtype) for each, spec in specs.items()}, "a reset")
+
+    def _set(self, arrays: Mapping[str, HostArray], what: str) -> None:
+        """Write states, which are undefined until all of each is there; the caller holds the lock."""
+        lost = self._exe.lost
+        for name in arrays:
+            lost.setdefault(name, what)
+        for name, array in arrays.items():
+            self._exe.engine.device.write(BufferView(self._exe.states[name][0]), array)
+            del lost[name]
 
     def _find(self, name: str) -> tuple[Buffer, ArraySpec]:
         self._exe.require_loaded()
@@ -115,6 +130,7 @@ class Exe:
         self.loaded = True
         #: Held by a step, so that state changes one step at a time.
         self.lock = threading.RLock()
+        _exes.add(self)
 
     @property
     def state(self) -> StateView:
@@ -164,6 +180,23 @@ class Exe:
                 raise StateLost(name=name, what=self.lost[name])
 
 
+_exes: weakref.WeakSet[Exe] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked child: what a step of another thread was writing is undefined, and nobody will finish it."""
+    for exe in list(_exes):
+        if exe.lock.acquire(blocking=False):
+            exe.lock.release()
+        else:
+            exe.lock = threading.RLock()
+            exe.lost.update(dict.fromkeys(exe.states, "a step that another thread was at when the process forked"))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class Entry:
     """One program bound to an exe: its buffers, and its recording once it has been stepped."""
 
@@ -185,6 +218,8 @@ class Entry:
         #: What its prologue made, which other entries may share.
         self.kept: list[Kept] = []
         self.version = 0
+        #: Whether the words after its fault record say nothing, since completing a commit has failed.
+        self.unsettled = False
 
     def share(self, kept: list[Kept]) -> None:
         """Be one of the users of what a prologue made."""

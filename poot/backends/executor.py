@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
 
+from poot import forks
 from poot.backends.ahead import compile_together
 from poot.backends.binding import check_array
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
@@ -65,20 +65,18 @@ class Engine:
         self.stats = EngineStats()
         self._exes: set[Exe] = set()
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
 
     # --- memory ---
 
     def _allocate(self, nbytes: int, failed: contextlib.ExitStack) -> Buffer:
         buffer = self.device.allocate(nbytes)
-        with self._lock:
-            self.stats.allocated_bytes += nbytes
+        self.stats.add(self._lock, allocated_bytes=nbytes)
         failed.callback(self._free, buffer, nbytes)
         return buffer
 
     def _free(self, buffer: Buffer, nbytes: int) -> None:
-        with self._lock:
-            self.stats.allocated_bytes -= nbytes
+        self.stats.add(self._lock, allocated_bytes=-nbytes)
         self.device.free(buffer)
 
     # --- weights and entries ---
@@ -97,7 +95,14 @@ class Engine:
         """
         if not isinstance(store, WeightStore):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(what="load_weights", actual=type(store).__name__, expected="a WeightStore")
-        arrays = (weight_map or WeightMap.identity(store)).resolve(store, wanting)
+        chosen = WeightMap.identity(store) if weight_map is None else weight_map
+        if not isinstance(chosen, WeightMap):  # pyright: ignore[reportUnnecessaryIsInstance]
+            remedy = 'make it one: poot.WeightMap({"w": "layer.weight"}).'
+            actual = type(cast("object", weight_map)).__name__
+            raise ArgumentTypeError(
+                what="load_weights: weight_map", actual=actual, expected="a WeightMap", remedy=remedy
+            )
+        arrays = chosen.resolve(store, wanting)
         with contextlib.ExitStack() as failed:
             weights: dict[str, tuple[Buffer, ArraySpec]] = {}
             held: dict[int, tuple[Buffer, int]] = {}
@@ -156,7 +161,7 @@ class Engine:
             entry = Entry(next(self._numbers), exe, executable, run, buffers, commits)
             exe.entries[entry.number] = entry
             entry.share(kept)
-            self.stats.entries += 1
+            self.stats.add(self._lock, entries=1)
             return entry
 
     def _new_states(
@@ -212,7 +217,7 @@ class Engine:
             self._release(entry)
 
     def _release(self, entry: Entry) -> None:
-        self.stats.entries -= 1
+        self.stats.add(self._lock, entries=-1)
         with contextlib.ExitStack() as frees:
             for buffer in entry.buffers:
                 frees.callback(self._free, buffer, buffer.nbytes)
@@ -276,7 +281,10 @@ class Engine:
         run = entry.run
         fault = run.views[entry.executable.positions.fault]
         assert fault is not None
-        if entry.executable.may_fault:
+        if entry.unsettled:
+            self.device.write(fault, clear_record())
+            entry.unsettled = False
+        elif entry.executable.may_fault:
             self.device.write(fault, _CLEAR)
         records, replays = run.records, run.replays
         try:
@@ -284,9 +292,7 @@ class Engine:
         except BaseException:
             self._abandon(entry, finish=True)
             raise
-        self.stats.steps += 1
-        self.stats.records += run.records - records
-        self.stats.replays += run.replays - replays
+        self.stats.add(self._lock, steps=1, records=run.records - records, replays=run.replays - replays)
         if entry.executable.may_fault:
             words = np.empty(FAULT_WORDS, np.int32)
             try:
@@ -317,6 +323,7 @@ class Engine:
             lost = True
         finally:
             if lost:
+                entry.unsettled = True
                 entry.exe.lost.update((name, f"step {step}") for name, _ in entry.program.updates)
 
     def _require_mine(self, exe: Exe) -> None:

@@ -56,6 +56,9 @@ PACKED: Final[Mapping[str, int]] = {
 
 _INDEX: Final = ".safetensors.index.json"
 _LONGEST_HEADER: Final = 100_000_000
+#: The axes that NumPy has at most, and the greatest extent or offset.
+_AXES: Final = 64
+_MOST: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,17 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, StoredArray]:
     """
     if not isinstance(path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentTypeError(what="from_safetensors", actual=type(path).__name__, expected="a path")
-    place = Path(path)
-    if place.is_dir():
-        place = _inside(place)
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        text = None  # its __fspath__ gives neither text nor bytes
+    if not isinstance(text, str):
+        raise ArgumentTypeError(what="from_safetensors", actual=f"a path of {type(text).__name__}", expected="text")
+    place = Path(text)
+    try:
+        place = _inside(place) if place.is_dir() else place
+    except OSError as error:
+        raise WeightFileError(path=place, message=f"cannot be read ({error.strerror})") from error
     return _read_shards(place) if place.name.endswith(".json") else _read_file(place)
 
 
@@ -196,18 +207,25 @@ def _span(path: Path, name: str, entry: Any) -> _Span:
         return WeightFileError(path=path, message=f"tensor {name!r}: {message}")
 
     try:
-        format_, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+        format_, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        if not isinstance(shape, list) or not isinstance(entry["data_offsets"], list):
+            raise TypeError
     except (KeyError, TypeError, ValueError) as error:
         raise refuse("its entry lacks a dtype, a shape or two data_offsets") from error
-    if any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
-        raise refuse(f"shape {list(shape)} and span {begin}:{end} have to be numbers, 0 or more")
+    shape = tuple(cast("list[Any]", shape))
+    numbers = (*shape, begin, end)
+    if len(shape) > _AXES or any(isinstance(number, int) and abs(number) > _MOST for number in numbers):
+        raise refuse(f"shape and span are past {_AXES} axes, or numbers of 64 bits")
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise refuse(f"shape {list(shape)!r:.200} and span {begin!r:.50}:{end!r:.50} have to be numbers, 0 or more")
     known = isinstance(format_, str) and (format_ in FORMATS or format_ in PACKED)
     bits = 0 if not known else FORMATS[format_].itemsize * 8 if format_ in FORMATS else PACKED[format_]
     if not known:
-        raise refuse(f"{format_!r} is no format that is known")
+        raise refuse(f"{format_!r:.50} is no format that is known")
     wanted = math.prod(shape) * bits
     if wanted % 8 or wanted // 8 != end - begin:
-        raise refuse(f"{format_}{list(shape)} takes {wanted / 8:g} bytes, and its span {begin}:{end} has {end - begin}")
+        size = f"{wanted // 8}{'.5' if wanted % 8 else ''} bytes"  # elements of less than a byte have 4 or 6 bits
+        raise refuse(f"{format_}{list(shape)} takes {size}, and its span {begin}:{end} has {end - begin}")
     return _Span(format_, shape, begin, end)
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from poot.backends.safetensor_files import read_safetensors
-from poot.dtypes import ArraySpec, DType, as_dtype
-from poot.errors import ArgumentTypeError, UnsupportedDTypeError, WeightError, WeightsError
+from poot.dtypes import ArraySpec, DType, as_dtype, check_plain
+from poot.errors import ArgumentError, ArgumentTypeError, UnsupportedDTypeError, WeightError, WeightsError
 
 HostArray = np.ndarray[Any, Any]
 
@@ -21,6 +21,7 @@ class WeightStore:
     """Named host arrays, bytes as stored.  Made by `from_arrays` or `from_safetensors`."""
 
     def __init__(self, arrays: Mapping[str, HostArray], formats: Mapping[str, str] | None = None) -> None:
+        _expect("WeightStore", arrays, Mapping, "arrays by name")
         self._arrays = dict(arrays)
         self._formats = dict(formats or {})
         #: Whether nothing changes the arrays as long as they are in use, so that a device may read them in place.
@@ -30,16 +31,14 @@ class WeightStore:
     def from_arrays(arrays: Mapping[str, Any]) -> WeightStore:
         """A store over NumPy arrays (not copied; do not change them before `load_weights` has returned).
 
-        UnsupportedDTypeError for arrays of objects, strings or dates.
+        UnsupportedDTypeError for arrays of objects, strings or dates, ArgumentTypeError for masked ones.
         """
-        if not isinstance(arrays, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(what="WeightStore", actual=type(arrays).__name__, expected="arrays by name")
+        _expect("WeightStore", arrays, Mapping, "arrays by name")
         kept: dict[str, HostArray] = {}
         for name, array in arrays.items():
             if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ArgumentTypeError(what="WeightStore: name", actual=repr(name), expected="a str")
-            kept[name] = np.asarray(array)
-            as_dtype(kept[name].dtype, f"weight {name!r}")
+            kept[name] = _host(name, array)
         return WeightStore(kept)
 
     @staticmethod
@@ -87,6 +86,7 @@ class WeightStore:
 
     def bytes_or_array(self, name: str) -> HostArray:
         """The stored array, or its bytes as u8 where no dtype stands for its format."""
+        _expect("name of a weight", name, str, "a str")
         if name not in self._arrays:
             raise WeightError(name=name, message=f"the store has no such array; {nearest(name, self._arrays)}")
         return self._arrays[name]
@@ -94,17 +94,35 @@ class WeightStore:
 
 @dataclass(frozen=True, slots=True)
 class StoredView:
-    """A part of a stored array: `index` is a basic index (integers, slices) applied to it.
+    """A part of a stored array: `index` is a basic index, a tuple of integers, slices and `...`, applied to it.
 
     With `dtype` the stored bytes are read as that dtype first, which changes the last axis where the widths differ.
+    ArgumentTypeError for an index of another kind, UnsupportedDTypeError for what is no dtype.
     """
 
     name: str
     index: tuple[int | slice, ...] = ()
     dtype: DType | None = None
 
+    def __post_init__(self) -> None:
+        _expect("StoredView: name", self.name, str, "a str")
+        _expect("StoredView: index", self.index, tuple, "a tuple of integers and slices")
+        for item in self.index:
+            bounds: Sequence[Any] = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
+            if isinstance(item, slice) and type(item.step) is int and item.step == 0:
+                raise ArgumentError(what="StoredView: step of a slice", actual=0, expected="another int")
+            for bound in bounds:
+                plain = isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)
+                if not plain and bound is not (None if isinstance(item, slice) else ...):
+                    raise ArgumentTypeError(
+                        what="StoredView: index", actual=f"{item!r:.60}", expected="integers, slices and `...`"
+                    )
+        if self.dtype is not None:
+            object.__setattr__(self, "dtype", as_dtype(self.dtype, "StoredView"))
+
     def of(self, store: WeightStore) -> HostArray:
         """The host array; WeightError or UnsupportedDTypeError where there is none such."""
+        _expect("StoredView.of", store, WeightStore, "a WeightStore")
         if self.dtype is None:
             array = store.array(self.name)
         else:
@@ -162,13 +180,21 @@ class WeightMap:
     """From a graph's constant names to stored names or views.
 
     `identity` takes each stored name as it is, `of` the names that graphs, programs or staged programs want.
+    ArgumentTypeError for what is no mapping of names to names or views.
     """
 
     views: Mapping[str, str | StoredView] = field(default_factory=dict[str, "str | StoredView"])
 
+    def __post_init__(self) -> None:
+        _expect("WeightMap", self.views, Mapping, "names or StoredViews by the names of constants")
+        for constant, view in self.views.items():
+            _expect("WeightMap: name", constant, str, "a str")
+            _expect(f"WeightMap: {constant!r}", view, (str, StoredView), "a stored name or a StoredView")
+
     @staticmethod
     def identity(store: WeightStore) -> WeightMap:
         """Every stored array under its own name."""
+        _expect("WeightMap.identity", store, WeightStore, "a WeightStore")
         return WeightMap({name: name for name in store})
 
     @staticmethod
@@ -182,6 +208,7 @@ class WeightMap:
         WeightError for one that the store does not have, WeightsError for several.  With `wanting`, what it declares is
         compared too: constants that the map lacks, names that nothing wants, wrong shapes and wrong dtypes.
         """
+        _expect("WeightMap.resolve", store, WeightStore, "a WeightStore")
         found: dict[str, HostArray] = {}
         problems: list[Problem] = []
         seen: dict[str, HostArray] = {}
@@ -206,6 +233,22 @@ class WeightMap:
             problems += compare_weights(wanted_specs(wanting), specs, failed, everything=True)
         refuse(problems)
         return found
+
+
+def _expect(what: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:
+    if not isinstance(value, kind):
+        raise ArgumentTypeError(what=what, actual=f"{value!r:.60}", expected=expected)
+
+
+def _host(name: str, value: Any) -> HostArray:
+    """A weight as NumPy has it."""
+    check_plain(value, f"weight {name!r}")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ArgumentError(what=f"weight {name!r}", actual=value, expected=f"an array ({error})") from None
+    as_dtype(array.dtype, f"weight {name!r}")
+    return array
 
 
 def _spec(array: HostArray) -> ArraySpec:

@@ -100,7 +100,10 @@ class Array(Placed):
 
     @property
     def at(self) -> At:
-        """`x.at[i].set(v)`: x with the elements at i replaced; also add, subtract, multiply, min, max, get."""
+        """`x.at[i].set(v)`: x with the elements at i replaced.
+
+        Also add, subtract, multiply, divide, power, min, max, and get.
+        """
         return ops.update.At(self)
 
     # --- values -----------------------------------------------------------------------------------------------------
@@ -138,7 +141,11 @@ class Array(Placed):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
         value = self._value("a NumPy array")
-        return np.array(value, dtype, copy=copy)
+        try:
+            return np.array(value, dtype, copy=copy)
+        except (TypeError, UnicodeError) as error:
+            expected = f"one of NumPy's that {self.dtype} converts to ({error})"
+            raise ArgumentTypeError(what="dtype", actual=f"{dtype!r:.60}", expected=expected) from None
 
     def item(self, *index: int) -> bool | int | float:
         """The only element, or the one at `index`, as a Python number."""

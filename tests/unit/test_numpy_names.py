@@ -129,3 +129,64 @@ def test_options_of_ufuncs_name_what_to_write() -> None:
         np.add(p, 1, dtype=np.float64)
     with pytest.raises(ArgumentTypeError, match=r"ops\.where"):
         np.add(p, 1, where=X > 0)
+
+
+# --- methods of ufuncs ------------------------------------------------------------------------------------------------
+
+METHODS: list[Callable[[Any], Any]] = [
+    lambda a: np.add.outer(a, a[0]),
+    lambda a: np.multiply.outer(a[0], WEIGHTS),
+    lambda a: np.maximum.outer(WEIGHTS, a),
+    lambda a: np.less.outer(a, a[1]),
+    lambda a: np.add.outer(a.sum(), a[0]),
+    np.add.accumulate,
+    lambda a: np.add.accumulate(a, 1),
+    lambda a: np.multiply.accumulate(a, axis=-1),
+    lambda a: np.maximum.accumulate(a, axis=1),
+    np.minimum.accumulate,
+    np.multiply.reduce,
+    lambda a: np.multiply.reduce(a, 1),
+    lambda a: np.add.reduce(a, axis=(0, 1)),
+    lambda a: np.add.reduce(a, None, keepdims=True),
+    lambda a: np.maximum.reduce(a, axis=1),
+    lambda a: np.logical_and.reduce(a > 0, keepdims=True),
+    lambda a: np.logical_or.reduce(a > 1, 1),
+]
+
+
+@pytest.mark.parametrize("function", METHODS)
+def test_methods_of_ufuncs(function: Callable[[Any], Any]) -> None:
+    expected = np.asarray(function(X))
+    for actual in (np.asarray(function(poot.asarray(X))), np.asarray(poot.trace(lambda a: function(a)).evaluate(X))):
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_numbers_stay_weak_in_outer() -> None:
+    np.testing.assert_array_equal(np.asarray(np.subtract.outer(3, poot.asarray(X))), 3 - X)
+    x = poot.asarray(np.arange(3, dtype=np.int8))
+    assert np.add.outer(x, 2).dtype is np.add.outer(2, x).dtype is poot.i8
+    with pytest.raises(poot.errors.OverflowArgumentError):
+        np.add.outer(x, 300)
+
+
+@pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda p: np.add.at(p, [0], 1), "write `x = x.at[i].add(v)`"),
+        (lambda p: np.maximum.at(p, [0], 1), "write `x = x.at[i].max(v)`"),
+        (lambda p: np.exp.at(p, [0]), "write `x = x.at[i].set(ops.exp(x[i]))`"),
+        (lambda p: np.hypot.at(p, [0], 1), "write `x = x.at[i].set(ops.hypot(x[i], v))`"),
+        (lambda p: np.add.reduceat(p, [0]), "ops.zeros(n).at[part].add(x)"),
+        (lambda p: np.subtract.reduce(p), "reduce is there for np.add, np.multiply,"),
+        (lambda p: np.logical_or.accumulate(p), "accumulate is there for np.add, np.multiply,"),
+        (lambda p: np.add.reduce(p, initial=3), "expected array operands alone"),
+        (lambda p: np.add.accumulate(p, dtype=np.float64), "astype"),
+    ],
+)
+def test_other_methods_of_ufuncs_are_refused_by_name(call: Callable[[Any], Any], remedy: str) -> None:
+    for use in (lambda: call(poot.asarray(X)), lambda: poot.trace(lambda x: call(x))(X)):
+        with pytest.raises(ArgumentTypeError, match=r"np\.\w+\.\w+: ") as caught:
+            use()
+        assert remedy in str(caught.value)

@@ -10,6 +10,7 @@ import pytest
 from scipy import special
 
 from poot.dtypes import bf16, f32, i8, i32
+from poot.errors import IndexFault
 from poot.trace import ops
 from tests.unit.ops_support import build, check, primitives, run, tracer
 
@@ -230,6 +231,14 @@ def test_linear() -> None:
 
 def test_embedding() -> None:
     check(ops.nn.embedding, lambda ids, table: table[ids], np.int32([[1, 0], [2, 2]]), normal(3, 4))
+    for ids in (np.int32([-1]), np.int64([0, -3]), np.int8([-128]), np.int32([3])):
+        with pytest.raises(IndexFault, match="out of range for axis 0 of extent 3"):
+            np.asarray(ops.nn.embedding(ids, normal(3, 4)))
+    ids, table = np.int32([-1, -4, 1, 3, 7]), normal(3, 4)
+    check(lambda i, t: ops.nn.embedding(i, t, mode="clip"), lambda i, t: t[np.clip(i, 0, 2)], ids, table)
+    check(lambda i, t: ops.nn.embedding(i, t, mode="wrap"), lambda i, t: t[i % 3], ids, table)
+    kept = np.array([[False], [False], [True], [False], [False]])
+    check(lambda i, t: ops.nn.embedding(i, t, mode="fill"), lambda i, t: np.where(kept, t[1], np.nan), ids, table)
     graph = build(ops.nn.embedding, np.int32([1]), normal(3, 4))
     assert [equation.effects for equation in graph.equations if equation.primitive == "gather"] == [{"fault"}]
 

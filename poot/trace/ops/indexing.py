@@ -270,6 +270,16 @@ def take(
         return manipulation.permute_dims(found, order)
 
 
+def rows(x: ArrayLike, indices: ArrayLike, mode: IndexMode) -> Array:
+    """`take` of the first axis, where negative indices are out of range."""
+    operand = strong(x)
+    one_axis(0, len(operand.shape), "take")
+    checked_mode(mode)
+    with joined(operand, indices):
+        index = _integers(asarray(indices), "take")
+        return gather(operand, manipulation.reshape(index, (*index.shape, 1)), (0,), mode, None)
+
+
 def take_along_axis(
     x: ArrayLike,
     indices: ArrayLike,
@@ -342,7 +352,11 @@ def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int
 
 
 def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[ArrayLike], /) -> Array:
-    """The array with the part that begins at `starts` replaced by `update`; starts are moved as in `dynamic_slice`."""
+    """The array with the part that begins at `starts` replaced by `update`; starts are moved as in `dynamic_slice`.
+
+    `update` is cast to the dtype of x and has as many axes; ShapeError where it is larger, DTypeError for starts that
+    are no integers.
+    """
     dtype = dtype_of(x)
     operand, starts = cast(x, dtype), operands(starts, "dynamic_update_slice: starts")
     with joined(operand, update, *starts):

@@ -13,6 +13,7 @@ import numpy as np
 
 from poot.errors import ArgumentError, ArgumentTypeError, PootError
 from poot.trace.array import Array, is_array
+from poot.trace.ops.promotion import shape_of
 from poot.trace.source import user_location
 
 _ATTRIBUTES = (np.shape, np.ndim, np.size)
@@ -28,6 +29,13 @@ _REDUCE = {
     "minimum": "min",
     "logical_and": "all",
     "logical_or": "any",
+}
+_ACCUMULATE = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
+#: The methods of `x.at[…]` that do what `ufunc.at` does.
+_AT = {
+    **{name: name for name in ("add", "subtract", "multiply", "divide", "power")},
+    "maximum": "max",
+    "minimum": "min",
 }
 _OPTIONS = {
     "dtype": "cast the operands or the result with x.astype(dtype).",
@@ -49,17 +57,16 @@ def array_namespace(api_version: str | None = None) -> ModuleType:
 
 
 def numpy_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
-    """`__array_ufunc__`: a ufunc, or the reduction of one, as the function of `ops` of its name."""
+    """`__array_ufunc__`: a ufunc, or `reduce`, `accumulate` or `outer` of one, as functions of `ops` of its name."""
     name = ufunc.__name__
     what = f"np.{name}" if method == "__call__" else f"np.{name}.{method}"
-    found = name if method == "__call__" else _REDUCE.get(name) if method == "reduce" else None
-    function = _find(_ops(), found)
+    function = _find(_ops(), _function_of(name, method))
     if function is None:
-        raise _unknown(what)
+        raise _unknown(what, _remedy(ufunc, method))
     if name in _COMPARISONS:
         scalars = [_holders(inputs, place) == _TEMPORARY for place in range(len(inputs))]
         inputs = [item[()] if scalar else item for item, scalar in zip(inputs, scalars, strict=True)]
-    allowed = ("axis", "keepdims") if method == "reduce" else ()
+    allowed = {"reduce": ("axis", "keepdims"), "accumulate": ("axis",)}.get(method, ())
     for option, value in options.items():
         if option == "out":
             raise ArgumentTypeError(
@@ -77,9 +84,47 @@ def numpy_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: di
                 where=user_location(),
                 remedy=_OPTIONS.get(option),
             )
-    if method == "reduce":
-        options = {"axis": 0, **options}
+    if method in ("reduce", "accumulate"):
+        (x, *axes) = inputs  # the axis may come by position
+        return function(x, **{"axis": axes[0] if axes else 0, **options})
+    if method == "outer":
+        first, second = (_ops().asarray(x) if isinstance(x, (list, tuple)) else x for x in inputs)
+        rank = len(shape_of(second))
+        apart = rank and len(shape_of(first))  # numbers stay what they are
+        return function(_ops().reshape(first, (*shape_of(first), *(1,) * rank)) if apart else first, second)
     return function(*inputs, **options)
+
+
+def _function_of(name: str, method: str) -> str | None:
+    """The function of `ops` that a ufunc's method is made of."""
+    match method:
+        case "reduce":
+            return _REDUCE.get(name)
+        case "accumulate":
+            return _ACCUMULATE.get(name)
+        case "outer" | "__call__":
+            return name
+        case _:
+            return None
+
+
+def _remedy(ufunc: np.ufunc, method: str) -> str:
+    """What to write instead of a method that a ufunc does not have here."""
+    name = ufunc.__name__
+    match method:
+        case "at":
+            known, second = _AT.get(name), ", v" if ufunc.nin == 2 else ""
+            changed = f"x.at[i].{known}(v)" if known else f"x.at[i].set(ops.{name}(x[i]{second}))"
+            return f"arrays are not changed in place: write `x = {changed}`."
+        case "reduceat":
+            return (
+                "add at the number of each element's part, ops.zeros(n).at[part].add(x), or reduce slices one by one."
+            )
+        case "reduce" | "accumulate":
+            known = ", ".join(f"np.{each}" for each in (_REDUCE if method == "reduce" else _ACCUMULATE))
+            return f"ops.scan goes on with any function; {method} is there for {known}."
+        case _:
+            return _REMEDY
 
 
 # Comparing a NumPy scalar with an array, NumPy first makes the scalar a 0-d array, and with it strong.  Nobody else
@@ -161,7 +206,7 @@ def _find(namespace: Any, name: str | None) -> Any:
     return getattr(namespace, name) if name is not None and name in namespace.__all__ else None
 
 
-def _unknown(what: str) -> ArgumentTypeError:
+def _unknown(what: str, remedy: str = _REMEDY) -> ArgumentTypeError:
     return ArgumentTypeError(
-        what=what, actual="a poot array", expected="NumPy arrays", where=user_location(), remedy=_REMEDY
+        what=what, actual="a poot array", expected="NumPy arrays", where=user_location(), remedy=remedy
     )

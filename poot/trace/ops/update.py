@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from poot.dtypes import bool_, u8
-from poot.errors import ArgumentError, DTypeError
+from poot.errors import ArgumentError, DTypeError, FeatureError
 from poot.trace.array import Array, ArrayLike, IndexMode
 from poot.trace.dispatch import active, bind1, joined, lift
 from poot.trace.graph import Literal
@@ -15,6 +16,7 @@ from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.axes import choice
 from poot.trace.ops.creation import asarray, full
 from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, arrays_of, on_axes, parse
+from poot.trace.ops.maps import refuse_bool
 from poot.trace.ops.promotion import cast
 from poot.trace.ops.results import of_its_own
 from poot.trace.places import together
@@ -36,6 +38,11 @@ SUBTRACT = Kind(elementwise.subtract, "scatter_add", None)
 MULTIPLY = Kind(elementwise.multiply, "scatter_mul", "scatter_min")
 MINIMUM = Kind(elementwise.minimum, "scatter_min", "scatter_min")
 MAXIMUM = Kind(elementwise.maximum, "scatter_max", "scatter_max")
+# What several values for one element do together: divide by, or raise to, their product.
+DIVIDE = Kind(elementwise.divide, "", None)
+POWER = Kind(elementwise.pow, "", None)
+_METHODS = ("set", "add", "subtract", "multiply", "divide", "power", "min", "max", "get")
+_APPLY = "write `x.at[i].set(f(x[i]))`; where i names an element twice, f is applied to it once."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,8 @@ class AtIndex:
 
     Values are broadcast to the indexed part and cast to x's dtype.  The key may be a mask over the leading axes; where
     it is traced, values broadcast over the whole array.  Where an integer array names an element several times, `set`
-    keeps the last value and the others combine them all.  `mode` says what an out-of-range element of an integer array
+    keeps the last value and the others combine them all: `divide` divides by the product of its values, and `power`
+    raises to it.  `mode` says what an out-of-range element of an integer array
     does: "fault" raises IndexFault when the result is read, "clip" and "wrap" move it into range, "drop" leaves its
     value out.
     """
@@ -77,6 +85,26 @@ class AtIndex:
     def multiply(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
         """The array with the part multiplied by `values`."""
         return _update(self.array, self.key, values, MULTIPLY, mode)
+
+    def divide(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
+        """The array with the part divided by `values`; DTypeError but for floats."""
+        if not self.array.dtype.is_float:
+            raise DTypeError(
+                what="x.at[…].divide", actual=self.array.dtype, expected="floats", where=user_location(),
+                remedy="cast x first, or write `x.at[i].set(x[i] // v)`.",
+            )  # fmt: skip
+        return _update(self.array, self.key, values, DIVIDE, mode)
+
+    def power(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
+        """The array with the part raised to the power of `values`; DTypeError for bools."""
+        refuse_bool(self.array.dtype, "x.at[…].power")
+        return _update(self.array, self.key, values, POWER, mode)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        near = [each for each in _METHODS if each.startswith(name)] or difflib.get_close_matches(name, _METHODS, n=1)
+        listed = f"x.at[…] has {', '.join(_METHODS)}."
+        remedy = _APPLY if name == "apply" else f"did you mean x.at[…].{near[0]}?" if near else listed
+        raise FeatureError(feature=f"method x.at[…].{name}", where=user_location(), remedy=remedy)
 
     def min(self, values: ArrayLike | Sequence[Any], *, mode: IndexMode = "fault") -> Array:
         """The array with the smaller of the part and `values`."""
@@ -141,6 +169,11 @@ def _scattered(part: Array, entries: Sequence[Entry], new: Array, kind: Kind, mo
     updates = manipulation.permute_dims(updates, [order.index(axis) for axis in range(len(order))])
     window = tuple(extent for axis, extent in enumerate(part.shape) if axis not in axes)
     updates = manipulation.reshape(updates, (*shape, *window))
+    if kind in (DIVIDE, POWER):
+        factors = bind1("scatter_mul", (full(part.shape, 1, dtype=part.dtype), indices, updates), axes=axes, mode=mode)
+        there = full(updates.shape, True)
+        changed = bind1("scatter", (full(part.shape, False), indices, there), axes=axes, mode=mode)
+        return logic.where(changed, kind.combine(part, factors), part)
     if part.dtype is not bool_ or kind is SET:
         updates = elementwise.negative(updates) if kind is SUBTRACT else updates
         return bind1(kind.scatter, (part, indices, updates), axes=axes, mode=mode)

@@ -42,15 +42,18 @@ def linear(x: ArrayLike, w: ArrayLike, b: ArrayLike | None = None) -> Array:
 def embedding(ids: ArrayLike, table: ArrayLike, *, mode: IndexMode = "fault") -> Array:
     """The rows of a table.
 
+    An id names a row and does not count from the end: negative ones, such as a padding of -1, are out of range.
+
     Args:
         ids: Integers of any shape.
         table: [rows, ...].
-        mode: What an id out of range does: see `ops.take`.
+        mode: What an id out of range does: "fault" raises IndexFault when the result is read, "clip" takes the nearest
+            row, "wrap" the id modulo the number of rows, and "fill" gives NaN, or what `ops.take` fills with.
 
     Returns:
         The shape of ids, then that of a row.
     """
-    return indexing.take(table, ids, axis=0, mode=mode)
+    return indexing.rows(table, ids, mode)
 
 
 def one_hot(
