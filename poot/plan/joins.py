@@ -191,7 +191,7 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
     deeper = int(isinstance(rule, Pull))
     reason = room(setting, group, equation, readings, output)
     if not view and group.operand_at(places):
-        reason = reason or as_operand(group, equation, places, setting.makers)
+        reason = reason or as_operand(group, equation, places, setting.makers, output)
     elif not view:
         reason = reason or _recomputed(setting, group, equation, places)
     if not reason and group.depth.get(value.id, 0) + deeper > _DEPTH:
