@@ -443,6 +443,15 @@ class DeviceUnavailableError(DeviceError):
     default_remedy = "run `poot.devices()` to see what is here and why."
 
 
+class DeviceLostError(DeviceError):
+    """A device that stopped working, with all that it held."""
+
+    template = "device {device} was lost, and with it the contents of its arrays: {message}"
+    default_remedy = (
+        'make the arrays anew: poot.device("{device}") and calls open the device again; a new Engine loads the weights.'
+    )
+
+
 class DeviceMismatchError(DeviceError):
     """Arguments that live on different devices."""
 

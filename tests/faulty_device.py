@@ -23,13 +23,14 @@ class Failure:
     """The call to fail: its name, its number among those of that name, and where it fails.
 
     "before" and "after" its work; for `record` and `replay` also after a number of the launches and copies.  With
-    `interrupt` it is a Ctrl-C that comes there.
+    `interrupt` it is a Ctrl-C that comes there; `then` fails next, counted from there.
     """
 
     call: str
     number: int
     when: Literal["before", "after"] | int = "before"
     interrupt: bool = False
+    then: Failure | None = None
 
 
 class FaultyDevice:
@@ -67,7 +68,9 @@ class FaultyDevice:
             failure = self.failure
             if failure is None or (failure.call, failure.number) != (name, number):
                 return getattr(self._inner, name)(*args)
-            self.failure, self.fired, self.failed = None, True, 1
+            self.failure, self.fired, self.failed = failure.then, True, 1
+            if failure.then is not None:
+                self.calls.clear()
         match failure.when:
             case "before":
                 pass

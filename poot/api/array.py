@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,6 +13,7 @@ from poot.api.checks import Check, joined
 from poot.api.precision import KEPT
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
+from poot.backends.loss import is_lost
 from poot.backends.sharing import same_memory, sharing_of
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
 from poot.errors import ArgumentError, ArgumentTypeError, ArrayMutationError, EngineError, ExchangeError
@@ -58,6 +59,21 @@ class _Part(Held):
     def __init__(self, device: DeviceBackend, buffer: Buffer, owner: Held) -> None:
         super().__init__(device, buffer)
         self._owner = owner
+
+
+class _Empty:
+    """A buffer of nothing."""
+
+    nbytes = 0
+
+
+class _Nothing(Held):
+    """What is left of memory that was given away."""
+
+    __slots__ = ()
+
+    def __init__(self, device: DeviceBackend) -> None:
+        super().__init__(device, _Empty())
 
 
 class DeviceArray(Array):
@@ -130,11 +146,9 @@ class DeviceArray(Array):
         """A launch that `check` speaks of has written the array: whoever reads it asks first."""
         self._check = joined(self._check, check)
 
-    def donate(self, call: str) -> None:
-        """Give the memory away to `call`; every later use names it.  Views that NumPy holds keep their contents."""
-        self._require_present()
-        self._gone = call
-        self._memory = Memory(self.backend, self.backend.allocate(0))
+    def replace_memory(self, memory: Held, gone: str) -> None:
+        """Of `give_away`: other memory, and the call that the array's own was given away to."""
+        self._gone, self._memory = gone, memory
 
     def _require_present(self) -> None:
         if self._gone:
@@ -288,12 +302,29 @@ class DeviceArray(Array):
         dtype = f"dtype={self.dtype}"
         if self._gone:
             return f"Array(donated to {self._gone}, shape={self.shape}, {dtype})"
+        if is_lost(self._memory.device):
+            return f"Array(lost with its device, shape={self.shape}, {dtype}, device={self.device!r})"
         where = "" if self.device == "cpu" else f", device={self.device!r}"
         return f"Array({_text(self, 'Array(')}, {dtype}{where})"
 
     @override
     def __str__(self) -> str:
         return _text(self, "")
+
+
+def give_away(arrays: Sequence[DeviceArray], call: str) -> None:
+    """Give the memory of arrays away to `call`, of all or of none; every later use names it.
+
+    Views that NumPy holds keep their contents.  Nothing here can fail but for a Ctrl-C.
+    """
+    memories = [array.memory for array in arrays]
+    try:
+        for array, memory in zip(arrays, memories, strict=True):
+            array.replace_memory(_Nothing(memory.device), call)
+    except BaseException:
+        for array, memory in zip(arrays, memories, strict=True):
+            array.replace_memory(memory, "")
+        raise
 
 
 def _text(array: DeviceArray, prefix: str) -> str:

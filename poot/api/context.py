@@ -14,6 +14,7 @@ from poot.api.kernel_arguments import fail, scalar
 from poot.api.kernel_plan import check_sizes, load, refuse_overlap
 from poot.backends.binding import check_array
 from poot.backends.device import BufferView, DeviceBackend, LaunchSpec
+from poot.backends.loss import require_alive
 from poot.backends.toolchain import CompiledKernel
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
 from poot.errors import ArgumentError, DeviceMismatchError
@@ -56,10 +57,11 @@ class KernelBuffer:
         """The memory on a device, put there at the first use; DeviceMismatchError for any other device later."""
         if self._memory is None:
             host = np.zeros(self.spec.shape, self.spec.dtype.dtype) if self._host is None else self._host
-            self._memory = Memory(backend, backend.allocate(self.spec.nbytes))
-            backend.write(BufferView(self._memory.buffer), host)
-            self._host = None
-        elif self._memory.device is not backend:
+            memory = Memory(backend, backend.allocate(self.spec.nbytes))
+            backend.write(BufferView(memory.buffer), host)
+            self._memory, self._host = memory, None
+        require_alive(self._memory.device)
+        if self._memory.device is not backend:
             raise DeviceMismatchError(
                 devices=f"a KernelBuffer on {self._memory.device.name}, the context on {backend.name}",
                 where=user_location(),

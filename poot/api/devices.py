@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from poot.api.precision import F64, I64, KEPT, Precision
 from poot.backends.device import DeviceBackend, backend_names, open_device
+from poot.backends.loss import reopened, require_alive
 from poot.backends.sharing import same_memory
 from poot.backends.survey import survey
 from poot.errors import ArgumentError, ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
@@ -33,15 +34,21 @@ class Device:
     `precision` says what becomes there of 64-bit arrays of calls that do not say so themselves.
     """
 
-    __slots__ = ("backend", "precision")
+    __slots__ = ("_backend", "precision")
 
     def __init__(self, backend: DeviceBackend, precision: Precision = KEPT) -> None:
-        self.backend = backend
+        self._backend = backend
         self.precision = precision
 
     @property
+    def backend(self) -> DeviceBackend:
+        """What runs there; where it has been lost, the one that takes its place."""
+        self._backend = reopened(self._backend)
+        return self._backend
+
+    @property
     def name(self) -> str:
-        return self.backend.name
+        return self._backend.name
 
     @property
     def target(self) -> Target:
@@ -74,7 +81,7 @@ class Device:
 
     @override
     def __hash__(self) -> int:
-        return hash((id(self.backend), self.precision))
+        return hash((self.name, self.precision))
 
     @override
     def __repr__(self) -> str:
@@ -148,12 +155,13 @@ def devices() -> DeviceReports:
 def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> DeviceBackend:
     """The device of a call: `requested`, else the common one of `homes` (where arguments live), else the default.
 
-    DeviceMismatchError where arguments live on several.
+    DeviceMismatchError where arguments live on several, DeviceLostError where one of these has been lost.
     """
     if requested is not None:
         return device(requested).backend
     found: list[DeviceBackend] = []
     for home in homes:
+        require_alive(home)
         if not any(same_memory(home, other) for other in found):
             found.append(home)
     if len(found) > 1:

@@ -74,8 +74,8 @@ class Compiled:
                 alive.append(lent)
         kept = keep(self.call, values, views) if self.call.kept else None
         buffers, check = self.call(views, None if kept is None else kept.buffers)
-        await_borrowed(alive, device)
         memories = [Memory(device, buffer) for buffer in buffers]
+        await_borrowed(alive, device)
         atoms = self.recorded.graph.outputs
         arrays = [
             DeviceArray(memories[number], atom.spec, check) for number, atom in zip(self.outputs, atoms, strict=True)

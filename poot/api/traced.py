@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 import numpy as np
 
 from poot.api.arguments import Arguments, Signature
-from poot.api.array import DeviceArray
+from poot.api.array import DeviceArray, give_away
 from poot.api.cache import CallCache, MissWatch
 from poot.api.captures import Captures, capture
 from poot.api.codes import code_token
@@ -181,8 +181,7 @@ class Traced(Generic[R_co]):
         given = [leaf.value for leaf in arguments.leaves if leaf.path.partition(".")[0] in self.options.donate]
         where = user_location()
         call = self._signature.name if where is None else f"{self._signature.name} at {where.file}:{where.line}"
-        for array in {id(array): array for array in given if isinstance(array, DeviceArray)}.values():
-            array.donate(call)
+        give_away([*{id(array): array for array in given if isinstance(array, DeviceArray)}.values()], call)
 
     @property
     def __self__(self) -> object:

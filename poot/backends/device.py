@@ -137,7 +137,8 @@ class DeviceBackend(Protocol):
 
     A class that sets `submits_whole = True` promises that a replay with fixed views which raises has run nothing, or
     everything; one that sets `launches_whole = True`, that a launch or copy has run as a whole or not at all.  Others
-    may stop anywhere.
+    may stop anywhere.  One that stops working for good says why in `lost`: each of its methods then raises a
+    DeviceLostError, but for `free`, and `open_device` makes another in its place.
     """
 
     name: str
@@ -346,7 +347,7 @@ _SHOWN, _DIGITS = 60, 9
 
 
 def open_device(name: str, *, language: Language | None = None) -> DeviceBackend:
-    """The device called `name`, the same object each time; DeviceUnavailableError says why there is none.
+    """The device called `name`, the same object as long as it works; DeviceUnavailableError says why there is none.
 
     ArgumentError for what is no name of one.
     `language` asks for one of its target's languages first: a device of its own, with the same memory.
@@ -360,8 +361,11 @@ def open_device(name: str, *, language: Language | None = None) -> DeviceBackend
     key = f"{backend}:{int(ordinal or 0)}"
     with _lock:
         found = _devices.get(key)
-        if found is None:
-            found = _devices[key] = _factory(backend)(int(ordinal or 0))
+        if found is None or getattr(found, "lost", None) is not None:
+            found = _factory(backend)(int(ordinal or 0))
+            for stale in [known for known in _devices if known.startswith(f"{key}:")]:
+                del _devices[stale]
+            _devices[key] = found
         if language is None or language == found.target.languages[0]:
             return found
         chosen = _devices.get(f"{key}:{language}")

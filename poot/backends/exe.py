@@ -35,6 +35,12 @@ class EngineStats:
     steps: int = 0
     allocated_bytes: int = 0
 
+    def add(self, lock: threading.Lock, **counts: int) -> None:
+        """Count; several exes may be in use at once."""
+        with lock:
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
+
 
 class StepInputs:
     """The inputs of one step, by name."""
@@ -72,23 +78,30 @@ class StateView:
 
     def __setitem__(self, name: str, value: Any) -> None:
         with self._exe.lock:
-            buffer, spec = self._find(name)
-            array = check_array(f"state {name!r}", value, spec)
-            self._exe.lost.setdefault(name, "an assignment")  # until all of it is written
-            self._exe.engine.device.write(BufferView(buffer), array)
-            del self._exe.lost[name]
+            self._set({name: check_array(f"state {name!r}", value, self._find(name)[1])}, "an assignment")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._exe.states)
+        with self._exe.lock:
+            return iter(tuple(self._exe.states))
 
     def __len__(self) -> int:
         return len(self._exe.states)
 
     def reset(self, name: str | None = None) -> None:
-        """Set one state, or every one, to zeros."""
-        for each in list(self) if name is None else [name]:
-            spec = self._find(each)[1]
-            self[each] = np.zeros(spec.shape, spec.dtype.dtype)
+        """Set one state, or every one at once, to zeros: no step sees some of them set and others not."""
+        with self._exe.lock:
+            self._exe.require_loaded()
+            specs = {each: self._find(each)[1] for each in (self._exe.states if name is None else [name])}
+            self._set({each: np.zeros(spec.shape, spec.dtype.dtype) for each, spec in specs.items()}, "a reset")
+
+    def _set(self, arrays: Mapping[str, HostArray], what: str) -> None:
+        """Write states, which are undefined until all of each is there; the caller holds the lock."""
+        lost = self._exe.lost
+        for name in arrays:
+            lost.setdefault(name, what)
+        for name, array in arrays.items():
+            self._exe.engine.device.write(BufferView(self._exe.states[name][0]), array)
+            del lost[name]
 
     def _find(self, name: str) -> tuple[Buffer, ArraySpec]:
         self._exe.require_loaded()
@@ -205,6 +218,8 @@ class Entry:
         #: What its prologue made, which other entries may share.
         self.kept: list[Kept] = []
         self.version = 0
+        #: Whether the words after its fault record say nothing, since completing a commit has failed.
+        self.unsettled = False
 
     def share(self, kept: list[Kept]) -> None:
         """Be one of the users of what a prologue made."""

@@ -71,14 +71,12 @@ class Engine:
 
     def _allocate(self, nbytes: int, failed: contextlib.ExitStack) -> Buffer:
         buffer = self.device.allocate(nbytes)
-        with self._lock:
-            self.stats.allocated_bytes += nbytes
+        self.stats.add(self._lock, allocated_bytes=nbytes)
         failed.callback(self._free, buffer, nbytes)
         return buffer
 
     def _free(self, buffer: Buffer, nbytes: int) -> None:
-        with self._lock:
-            self.stats.allocated_bytes -= nbytes
+        self.stats.add(self._lock, allocated_bytes=-nbytes)
         self.device.free(buffer)
 
     # --- weights and entries ---
@@ -163,7 +161,7 @@ class Engine:
             entry = Entry(next(self._numbers), exe, executable, run, buffers, commits)
             exe.entries[entry.number] = entry
             entry.share(kept)
-            self.stats.entries += 1
+            self.stats.add(self._lock, entries=1)
             return entry
 
     def _new_states(
@@ -219,7 +217,7 @@ class Engine:
             self._release(entry)
 
     def _release(self, entry: Entry) -> None:
-        self.stats.entries -= 1
+        self.stats.add(self._lock, entries=-1)
         with contextlib.ExitStack() as frees:
             for buffer in entry.buffers:
                 frees.callback(self._free, buffer, buffer.nbytes)
@@ -283,7 +281,10 @@ class Engine:
         run = entry.run
         fault = run.views[entry.executable.positions.fault]
         assert fault is not None
-        if entry.executable.may_fault:
+        if entry.unsettled:
+            self.device.write(fault, clear_record())
+            entry.unsettled = False
+        elif entry.executable.may_fault:
             self.device.write(fault, _CLEAR)
         records, replays = run.records, run.replays
         try:
@@ -291,9 +292,7 @@ class Engine:
         except BaseException:
             self._abandon(entry, finish=True)
             raise
-        self.stats.steps += 1
-        self.stats.records += run.records - records
-        self.stats.replays += run.replays - replays
+        self.stats.add(self._lock, steps=1, records=run.records - records, replays=run.replays - replays)
         if entry.executable.may_fault:
             words = np.empty(FAULT_WORDS, np.int32)
             try:
@@ -324,6 +323,7 @@ class Engine:
             lost = True
         finally:
             if lost:
+                entry.unsettled = True
                 entry.exe.lost.update((name, f"step {step}") for name, _ in entry.program.updates)
 
     def _require_mine(self, exe: Exe) -> None:

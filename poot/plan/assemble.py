@@ -46,6 +46,8 @@ class Assembly:
     fixed: set[int] = field(default_factory=set[int])
     #: The numbers of kernels that the planner did not make: nothing is known of their stores.
     foreign: set[int] = field(default_factory=set[int])
+    #: The numbers of kernels that change a few elements of a buffer, in each turn of a loop others.
+    updating: set[int] = field(default_factory=set[int])
     streaming: bool = True
 
     def row_of(self, size: int) -> FlatGrid:
@@ -103,7 +105,11 @@ class Block:
         """The steps that leave each output in its target cell."""
         with self._refusing():
             self.fusion = fuse(
-                self.graph, self.assembly.target, self.assembly.lowering.space, streaming=self.assembly.streaming
+                self.graph,
+                self.assembly.target,
+                self.assembly.lowering.space,
+                streaming=self.assembly.streaming,
+                inside=self.outer >= 0,
             )
         self.plans = [EquationPlan("dead") for _ in self.graph.equations]
         claimed = self._claim(outputs, targets)
@@ -194,6 +200,10 @@ class Block:
         values = {value.id: value for value in (*group.outputs, *group.reads.values())}
         work = _Work(self, group, plan, values, self.numbers(members), line)
         once = work.prologue(constants)
+        if group.kind == "update":
+            equation = group.members[group.update]
+            self.fill(equation.inputs[0], self.cell(equation.outputs[0]), self.steps)
+            self.assembly.updating.update(self.assembly.lowering.number(setup.kernel) for setup in plan.setups)
         for place, setup in enumerate(plan.setups):
             if place not in once:
                 cells = [work.cell(argument) for argument in setup.arguments]

@@ -445,6 +445,59 @@ def test_eight_threads_step_two_entries(device: Device) -> None:
     assert engine.stats.allocated_bytes == 0 and engine.stats.entries == 0
 
 
+def test_threads_that_reset_assign_and_step(device: Device) -> None:
+    """Two states that every step moves together are never seen apart, whoever resets them meanwhile."""
+    b = Builder(TraceLimits.STANDARD)
+    first, second = b.state("first", f32[3]) + b.input("x", f32[3]), b.state("second", f32[3]) + 1.0
+    program = poot.compile(b.finish(first - second, updates={"first": first, "second": second}), device.target, OPTIONS)
+    engine = Engine(device)
+    exe = engine.load_weights(WeightStore.from_arrays({}))
+    entry = engine.add_entry(exe, program)
+    one, errors = np.ones(3, np.float32), list[BaseException]()
+    done = threading.Event()
+
+    def guarded(work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+
+        return run
+
+    def step() -> None:
+        for _ in range(40):
+            try:
+                apart = engine.step(exe, entry, StepInputs().push("x", one)).read()
+            except EngineError as error:  # another step came between the two
+                assert "overwritten" in str(error)
+                continue
+            assert apart.tolist() == [0, 0, 0]
+
+    def reset() -> None:
+        while not done.is_set():
+            exe.state.reset()
+
+    def load() -> None:
+        while not done.is_set():
+            engine.unload(engine.load_weights(WeightStore.from_arrays({"w": one})))
+
+    steppers = [threading.Thread(target=guarded(step)) for _ in range(3)]
+    others = [threading.Thread(target=guarded(work)) for work in (reset, load)]
+    for thread in (*steppers, *others):
+        thread.start()
+    for thread in steppers:
+        thread.join()
+    done.set()
+    for thread in others:
+        thread.join()
+    assert not errors
+    assert engine.stats.steps == 120
+    assert (exe.state["first"] == exe.state["second"]).all()
+    engine.unload(exe)
+    assert engine.stats.allocated_bytes == 0 and engine.stats.entries == 0
+
+
 def test_eight_threads_call_one_function(device: Device) -> None:
     function = poot.trace(lambda x, n: x * n + x[:1], device=device)
     x = np.arange(100, dtype=np.float32)

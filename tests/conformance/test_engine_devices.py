@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +174,64 @@ def test_an_interrupted_step(device: Device, file: Path, programs: Any) -> None:
     whole = getattr(device.backend, "submits_whole", False)
     for when in ("before", "after") if whole else range(1, 8):
         assert live(device, file, programs, Failure("replay", 0, when, interrupt=True)).failed == 1
+
+
+def test_a_step_after_one_that_could_not_be_completed(device: Device, file: Path, programs: Any) -> None:
+    """What the failed step left half done has nothing to say once the states are set."""
+    faulty = FaultyDevice(device)
+    lost = 0
+    whole = faulty.submits_whole
+    places: Sequence[Any] = ("before", "after") if whole else range(8)
+    for launches in places:
+        for later in places:
+            life = Life(faulty, file, programs)
+            faulty.arm(None)
+            life.load()
+            life.entries.append(life.engine.add_entry(life.exe, programs[0]))
+            life.step(0)
+            faulty.arm(Failure("replay", 0, launches, then=None if whole else Failure("read", 0)))
+            with pytest.raises(InjectedError):
+                life.step(0)
+            faulty.arm(None)
+            try:
+                life.states()
+            except StateLost:
+                lost += 1
+            life.set()
+            faulty.arm(Failure("replay", 0, later))
+            with pytest.raises(InjectedError):
+                life.step(0)
+            life.states()
+            life.step(0)
+            life.read()
+            life.end()
+    assert lost or whole
+
+
+def test_a_reset_that_fails(device: Device, file: Path, programs: Any) -> None:
+    """No state keeps an old value where others are zeros: those that were not reached are lost."""
+    faulty = FaultyDevice(device)
+    life = Life(faulty, file, programs)
+    life.load()
+    life.entries.append(life.engine.add_entry(life.exe, programs[0]))
+    life.set()
+    for when in ("before", "after"):
+        faulty.arm(Failure("write", 1, when))
+        with pytest.raises(InjectedError):
+            life.exe.state.reset()
+        names = list(life.exe.state)
+        assert life.exe.state[names[0]].tolist() == [0] * N
+        with pytest.raises(StateLost, match="a reset failed while it was written"):
+            life.exe.state[names[1]]
+        with pytest.raises(StateLost):
+            life.step(0)
+        life.exe.state.reset()
+        life.count = 0
+        life.states()
+        life.step(0)
+        life.read()
+        life.set()
+    life.end()
 
 
 def test_a_compiler_that_fails(device: Device, file: Path, programs: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,11 @@ from poot.kernel.ir import FAULT_WORDS
 
 
 class CUDARuntimeError(RuntimeError):
-    """What the runtime raises."""
+    """What the runtime raises, with its number."""
+
+    def __init__(self, message: str, status: int = 999) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 _RESULTS = {200: "CUDA_ERROR_INVALID_IMAGE", 201: "CUDA_ERROR_INVALID_CONTEXT", 719: "CUDA_ERROR_LAUNCH_FAILED"}
@@ -34,6 +38,7 @@ class CUDADriverError(RuntimeError):
 
     def __init__(self, result: int) -> None:
         super().__init__(_RESULTS.get(result, f"CUDA error {result}"))
+        self.status = result
 
 
 class OutOfMemoryError(MemoryError):

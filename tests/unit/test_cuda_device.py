@@ -16,7 +16,7 @@ from poot.backends.cuda.nvptx import resources
 from poot.backends.device import BufferView, CallLayout, CopySpec, LaunchSpec
 from poot.backends.toolchain import CompiledKernel
 from poot.dtypes import f32, i32
-from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError, LaunchError
+from poot.errors import AllocationError, CompileError, DeviceError, DeviceLostError, DeviceUnavailableError, LaunchError
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel, argument_slots, fault_sites
 from poot.kernel.pipeline import prepare
@@ -130,11 +130,38 @@ def test_failures_are_typed(device: CudaDevice) -> None:
     device.cupy.fail_after = 0
     for rebindable in ((), (0,)):
         views = [None] if rebindable else [view]
-        with pytest.raises(DeviceError, match="CUDA_ERROR_LAUNCH_FAILED"):
+        with pytest.raises(DeviceLostError, match="CUDA_ERROR_LAUNCH_FAILED\n  Remedy: start the process anew"):
             device.record([LaunchSpec(loaded, ((0, 0),), (1, 1, 1))], views, rebindable, [view] if rebindable else [])
     device.cupy.fail_after = -1
     device.record([LaunchSpec(loaded, ((0, 0),), (1, 1, 1))], [view], (), ())
     assert (numbers(device, view, 10) == 1).all()
+
+
+def test_errors_that_stay_say_so(device: CudaDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a kernel's fault CUDA answers every call with it, even that which gives the thread its own GPU back."""
+    loaded = compiled(device, increment(10, threads=10))
+    view = made(device, np.zeros(10, np.int32))
+    runtime = device.cupy.cuda.runtime
+
+    def sticky(*_: object) -> None:
+        raise runtime.CUDARuntimeError("cudaErrorIllegalAddress", 700)
+
+    for name in ("memcpyAsync", "setDevice"):
+        monkeypatch.setattr(runtime, name, sticky)
+    device.cupy.selected = 1
+    uses = (
+        lambda: device.load(loaded.compiled),
+        device.synchronize,
+        lambda: numbers(device, view, 10),
+        lambda: device.allocate(64),
+    )
+    for use in uses:
+        with pytest.raises(DeviceLostError, match="cudaErrorIllegalAddress\n  Remedy: start the process anew"):
+            use()
+    device.cupy.selected = 0
+    monkeypatch.setattr(runtime, "setDevice", lambda ordinal: None)
+    with pytest.raises(DeviceLostError, match="cudaErrorIllegalAddress"):
+        numbers(device, view, 10)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from poot.backends.device import (
     Recording,
 )
 from poot.backends.toolchain import CompiledKernel
-from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError
+from poot.errors import AllocationError, CompileError, DeviceError, DeviceLostError, DeviceUnavailableError
 from poot.target import Language, Target
 
 assert _language
@@ -45,6 +45,9 @@ assert _language
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _STATIC_SHARED = 48 << 10
 _HOST_MEMORY = 1  # cudaMemoryTypeHost
+#: Results after which the process can do nothing more on the GPU: uncorrectable memory errors, faults of a kernel
+#: (addresses, instructions, stack, assertions, time), a context that is gone.
+_STICKY = frozenset({214, 700, 702, 709, 710, *range(714, 720)})
 #: From this many steps on a recording with fixed views is a graph; fewer are put on the stream as quickly one by one.
 _GRAPH_STEPS = 4
 
@@ -85,13 +88,16 @@ class _Here:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         device = self._device
         cuda = device.cupy.cuda
-        if self._before != device.ordinal:
-            cuda.runtime.setDevice(self._before)
+        try:
+            if self._before != device.ordinal:
+                cuda.runtime.setDevice(self._before)
+        except cuda.runtime.CUDARuntimeError as failure:
+            raise self._error(failure) from (error or failure)
         if isinstance(error, (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)):
             raise self._error(error) from error
 
     def _error(self, error: object) -> DeviceError:
-        return DeviceError(device=self._device.name, message=f"{self._what}: {error}")
+        return self._device.failed(self._what, error)
 
 
 class CudaDevice:
@@ -139,7 +145,15 @@ class CudaDevice:
     def refuse(self, what: str, result: int) -> NoReturn:
         """DeviceError for a result of the driver that is not success."""
         error = self.cupy.cuda.driver.CUDADriverError(result)
-        raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+        raise self.failed(what, error) from error
+
+    def failed(self, what: str, error: object) -> DeviceError:
+        """The error for one of CUDA's."""
+        message = f"{what}: {error}"
+        if getattr(error, "status", None) not in _STICKY:
+            return DeviceError(device=self.name, message=message)
+        remedy = "start the process anew: CUDA does nothing more in one that has seen this error."
+        return DeviceLostError(device=self.name, message=message, remedy=remedy)
 
     # --- memory ---
 
@@ -204,6 +218,8 @@ class CudaDevice:
                 function = module.get_function(code.entry)
                 if code.shared > _STATIC_SHARED:
                     self.cupy.cuda.driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED, code.shared)
+        except DeviceLostError:
+            raise
         except DeviceError as error:
             what = f"kernel {compiled.kernel.name}"
             raise CompileError(what=what, target=self.target, message=str(error)) from error

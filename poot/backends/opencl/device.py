@@ -7,13 +7,11 @@ On CPU devices buffers lie over host memory, which NumPy shares without a copy.
 from __future__ import annotations
 
 import contextlib
-import os
 import statistics
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,11 +26,23 @@ from poot.backends.device import (
     Recording,
     launch_arguments,
 )
+from poot.backends.forks import Inherited
+from poot.backends.loss import require_alive
 from poot.backends.opencl.arguments import launched_groups, scalar_argument
-from poot.backends.opencl.platform import cl, devices, target
+from poot.backends.opencl.platform import cl, devices, is_loss, is_suspect, target
+from poot.backends.opencl.recording import (
+    ClBuffer,
+    ClKernel,
+    ClRecording,
+    Launch,
+    Patch,
+    buffer_of,
+    set_buffer,
+    view_at,
+)
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel
-from poot.errors import AllocationError, CompileError, DeviceError, DeviceUnavailableError
+from poot.errors import AllocationError, CompileError, DeviceError, DeviceLostError, DeviceUnavailableError
 from poot.kernel.ir import FAULT_WORDS
 from poot.kernel.render.opencl import kernel_arguments
 from poot.kernel.render.threads_text import ThreadsSource
@@ -41,61 +51,6 @@ _SPARE_BYTES = 1 << 30
 _PROGRAMS = 512
 _MOST_HELD = 4096
 _ALIGN = 64
-
-
-@dataclass(slots=True, eq=False)
-class ClBuffer:
-    """A buffer; `host` is the memory itself where the device works on host memory.
-
-    `shared` says that the host has been given a view of the memory, which therefore is not used again for others.
-    """
-
-    memory: Any
-    nbytes: int
-    size: int
-    host: HostArray | None = field(repr=False)
-    shared: bool = False
-    freed: bool = False
-
-    @property
-    def read_only(self) -> bool:
-        """Whether it is memory of the caller's that nobody may write."""
-        return self.host is not None and not self.host.flags.writeable
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClKernel:
-    """A kernel built for the device."""
-
-    compiled: CompiledKernel
-    program: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Patch:
-    """A buffer argument that is bound anew at each replay: argument number, binding number, byte offset, item size."""
-
-    argument: int
-    binding: int
-    offset: int
-    itemsize: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Launch:
-    kernel: Any
-    total: tuple[int, int, int]
-    local: tuple[int, int, int]
-    patches: tuple[_Patch, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClRecording:
-    """Prepared launches and copies; `views` are kept, since OpenCL kernels do not keep the buffers that they use."""
-
-    steps: tuple[_Launch | CopySpec, ...]
-    views: tuple[BufferView | None, ...]
-    rebindable: tuple[int, ...]
 
 
 class OpenCLDevice:
@@ -112,7 +67,8 @@ class OpenCLDevice:
         self._spares: Spares[tuple[Any, HostArray | None]] = Spares(_SPARE_BYTES)
         self._programs: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.RLock()
-        self._process = os.getpid()
+        self._inherited = Inherited(self)
+        self.lost: str | None = None
         self._busy = False
         #: What enqueued work uses: host memory below a buffer would go with the last reference to it.
         self._held: list[object] = []
@@ -125,17 +81,31 @@ class OpenCLDevice:
     @contextlib.contextmanager
     def _using(self, what: str) -> Iterator[None]:
         """Hold the device; errors of OpenCL become DeviceErrors."""
-        if os.getpid() != self._process:
-            raise DeviceError(
-                device=self.name,
-                message="the device was opened by the parent of this process, and does not survive a fork",
-                remedy='open devices after the fork, or start processes with multiprocessing\'s "spawn".',
-            )
+        self._inherited.require_process()
         with self._lock:
+            require_alive(self)
             try:
                 yield
             except cl.Error as error:
+                if is_loss(error) or (is_suspect(error) and not self._answers()):
+                    self._lose(f"{what}: {error}")
+                    raise DeviceLostError(device=self.name, message=self.lost) from error
                 raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+
+    def _lose(self, message: str) -> None:
+        """Nothing works from here on: let go of what nobody else holds."""
+        self.lost = message
+        self._spares.clear()
+        self._programs.clear()
+        self._held.clear()
+
+    def _answers(self) -> bool:
+        """Whether the device still does what it is asked."""
+        try:
+            cl.enqueue_marker(self._queue).wait()
+        except cl.Error:
+            return False
+        return True
 
     # --- memory ---
 
@@ -144,17 +114,24 @@ class OpenCLDevice:
         with self._using("allocation"):
             kept = self._spares.take(size)
             if kept is not None:
-                return ClBuffer(kept[0], nbytes, size, kept[1])
+                return self._noted(ClBuffer(kept[0], nbytes, size, kept[1]))
             if size > self._device.max_mem_alloc_size:
                 limit = self._device.max_mem_alloc_size
                 raise AllocationError(nbytes=nbytes, device=self.name, message=f"the largest buffer has {limit} bytes")
             try:
                 if not self._on_host:
-                    return ClBuffer(cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size), nbytes, size, None)
+                    memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+                    return self._noted(ClBuffer(memory, nbytes, size, None))
                 host = _aligned(size)
-                return ClBuffer(self._over(host, True), nbytes, size, host)
+                return self._noted(ClBuffer(self._over(host, True), nbytes, size, host))
             except (cl.MemoryError, MemoryError) as error:
+                if is_suspect(error) and not self._answers():
+                    raise
                 raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
+
+    def _noted(self, buffer: ClBuffer) -> ClBuffer:
+        self._inherited.note(buffer)
+        return buffer
 
     def _over(self, host: HostArray, writable: bool) -> Any:
         access = cl.mem_flags.READ_WRITE if writable else cl.mem_flags.READ_ONLY
@@ -162,7 +139,9 @@ class OpenCLDevice:
 
     def free(self, buffer: Buffer) -> None:
         assert isinstance(buffer, ClBuffer)
-        with self._using("free"):
+        if self._inherited.forked or self.lost is not None:
+            return
+        with self._lock:
             if buffer.size and not buffer.shared and not buffer.freed:
                 buffer.freed = True
                 self._spares.give(buffer.size, (buffer.memory, buffer.host))
@@ -175,7 +154,7 @@ class OpenCLDevice:
                 if memory is not None:
                     memory[...] = data
                 else:
-                    cl.enqueue_copy(self._queue, _buffer(view).memory, data, dst_offset=view.offset, is_blocking=True)
+                    cl.enqueue_copy(self._queue, buffer_of(view).memory, data, dst_offset=view.offset, is_blocking=True)
 
     def read(self, view: BufferView, out: HostArray) -> None:
         if out.nbytes:
@@ -185,11 +164,11 @@ class OpenCLDevice:
                 if memory is not None:
                     data[...] = memory
                 else:
-                    cl.enqueue_copy(self._queue, data, _buffer(view).memory, src_offset=view.offset, is_blocking=True)
+                    cl.enqueue_copy(self._queue, data, buffer_of(view).memory, src_offset=view.offset, is_blocking=True)
 
     def _memory(self, view: BufferView, nbytes: int) -> HostArray | None:
         """Host memory of a buffer once the work on it is done."""
-        host = _buffer(view).host
+        host = buffer_of(view).host
         if host is None:
             return None
         self._finish()
@@ -203,8 +182,8 @@ class OpenCLDevice:
         if nbytes:
             cl.enqueue_copy(
                 self._queue,
-                _buffer(target).memory,
-                _buffer(source).memory,
+                buffer_of(target).memory,
+                buffer_of(source).memory,
                 byte_count=nbytes,
                 src_offset=source.offset,
                 dst_offset=target.offset,
@@ -222,7 +201,7 @@ class OpenCLDevice:
         with self._using("read"):
             memory = self._memory(view, nbytes)
             if memory is not None:
-                _buffer(view).shared = True
+                buffer_of(view).shared = True
             return memory
 
     def import_host(self, array: HostArray) -> ClBuffer | None:
@@ -230,7 +209,7 @@ class OpenCLDevice:
             return None
         with self._using("allocation"):
             flat = array.reshape(-1).view(np.uint8)
-            return ClBuffer(self._over(flat, bool(flat.flags.writeable)), flat.nbytes, 0, flat, True)
+            return self._noted(ClBuffer(self._over(flat, bool(flat.flags.writeable)), flat.nbytes, 0, flat, True))
 
     def synchronize(self) -> None:
         with self._using("synchronize"):
@@ -254,7 +233,9 @@ class OpenCLDevice:
                 if len(self._programs) > _PROGRAMS:
                     self._programs.popitem(last=False)
             self._programs.move_to_end(source.text)
-            return ClKernel(compiled, program)
+            kernel = ClKernel(compiled, program)
+            self._inherited.note(kernel)
+            return kernel
 
     def _build(self, compiled: CompiledKernel, source: ThreadsSource) -> Any:
         # The wrapper cl.Program.build warns of every compiler that has something to say; this is the call below it.
@@ -262,6 +243,8 @@ class OpenCLDevice:
         try:
             program._build(options=" ".join(self._options).encode(), devices=[self._device])
         except cl.Error as error:
+            if is_loss(error):
+                raise
             log = "\n".join(text for _, text in program._get_build_logs() if text).strip()
             raise CompileError(
                 what=f"kernel {compiled.kernel.name}",
@@ -286,18 +269,19 @@ class OpenCLDevice:
                 if isinstance(step, CopySpec) or 0 not in launched_groups(step)
             ]
         recording = ClRecording(tuple(prepared), tuple(views), tuple(rebindable))
+        self._inherited.note(recording)
         self.replay(recording, bindings)
         return recording
 
     def _prepare(
         self, launch: LaunchSpec, views: Sequence[BufferView | None], rebindable: Sequence[int], fault: int
-    ) -> _Launch:
+    ) -> Launch:
         loaded = launch.loaded
         assert isinstance(loaded, ClKernel)
         compiled = loaded.compiled
         kernel = cl.Kernel(loaded.program, compiled.entry)
         values = {slot: (value, offset) for slot, value, offset in launch_arguments(launch)}
-        patches: list[_Patch] = []
+        patches: list[Patch] = []
         for number, (slot, what) in enumerate(kernel_arguments(compiled.kernel, faults=bool(compiled.sites))):
             value, offset = values[slot]
             if slot.kind not in ("buffer", "fault"):
@@ -306,12 +290,12 @@ class OpenCLDevice:
                 position = fault if slot.kind == "fault" else int(value)
                 view = self._no_fault if position < 0 else views[position]
                 if view is None:
-                    patches.append(_Patch(number, rebindable.index(position), offset, slot.dtype.itemsize))
+                    patches.append(Patch(number, rebindable.index(position), offset, slot.dtype.itemsize))
                 else:
-                    _set_buffer(kernel, number, view, offset, slot.dtype.itemsize)
+                    set_buffer(kernel, number, view, offset, slot.dtype.itemsize)
         local = compiled.kernel.workgroup
         x, y, z = (count * size for count, size in zip(launched_groups(launch), local, strict=True))
-        return _Launch(kernel, (x, y, z), local, tuple(patches))
+        return Launch(kernel, (x, y, z), local, tuple(patches))
 
     def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
         with self._using("launch"):
@@ -323,12 +307,12 @@ class OpenCLDevice:
         self._hold(recording, tuple(bindings))
         for step in recording.steps:
             if isinstance(step, CopySpec):
-                source = _at(recording, bindings, step.source, step.source_offset)
-                target = _at(recording, bindings, step.target, step.target_offset)
+                source = view_at(recording, bindings, step.source, step.source_offset)
+                target = view_at(recording, bindings, step.target, step.target_offset)
                 self._enqueue_copy(source, target, step.nbytes)
                 continue
             for patch in step.patches:
-                _set_buffer(step.kernel, patch.argument, bindings[patch.binding], patch.offset, patch.itemsize)
+                set_buffer(step.kernel, patch.argument, bindings[patch.binding], patch.offset, patch.itemsize)
             events.append(cl.enqueue_nd_range_kernel(queue, step.kernel, step.total, step.local))
         queue.flush()
         return events
@@ -349,24 +333,6 @@ def _aligned(size: int) -> HostArray:
     memory = np.empty(size + _ALIGN, np.uint8)
     start = -memory.ctypes.data % _ALIGN
     return memory[start : start + size]
-
-
-def _buffer(view: BufferView) -> ClBuffer:
-    assert isinstance(view.buffer, ClBuffer)
-    return view.buffer
-
-
-def _set_buffer(kernel: Any, argument: int, view: BufferView, offset: int, itemsize: int) -> None:
-    """Set a pointer, and after it the number of the first element."""
-    kernel.set_arg(argument, _buffer(view).memory)
-    kernel.set_arg(argument + 1, np.uint64((view.offset + offset) // itemsize))
-
-
-def _at(recording: ClRecording, bindings: Sequence[BufferView], position: int, offset: int) -> BufferView:
-    view = recording.views[position]
-    if view is None:
-        view = bindings[recording.rebindable.index(position)]
-    return BufferView(view.buffer, view.offset + offset)
 
 
 def make_device(ordinal: int) -> OpenCLDevice:

@@ -22,6 +22,28 @@ except (ImportError, OSError) as error:
     ) from error
 
 
+#: Results that a context gives once its device is gone; NVIDIA's driver has a number of its own for it.
+_LOST = (
+    cl.status_code.DEVICE_NOT_AVAILABLE,
+    cl.status_code.INVALID_DEVICE,
+    cl.status_code.INVALID_CONTEXT,
+    cl.status_code.INVALID_COMMAND_QUEUE,
+    -9999,
+)
+#: Results that say so, or that one request was too much.
+_SUSPECT = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.OUT_OF_HOST_MEMORY)
+
+
+def is_loss(error: Any) -> bool:
+    """Whether an error of OpenCL says that the device has stopped working for good."""
+    return getattr(error, "code", None) in _LOST
+
+
+def is_suspect(error: Any) -> bool:
+    """Whether it may say so."""
+    return getattr(error, "code", None) in _SUSPECT
+
+
 def target(device: Any) -> Target:
     """What a device says of itself."""
     extensions = set(device.extensions.split())

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import statistics
 import threading
 import time
@@ -18,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
+from poot.backends.forks import Inherited
+from poot.backends.loss import require_alive
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.backends.wgpu.adapter import adapter, adapters, open_adapter, wgpu
 from poot.backends.wgpu.probe import float_features
-from poot.backends.wgpu.recording import BLOCK_WORDS, Dispatch, WgpuBuffer, WgpuKernel
+from poot.backends.wgpu.recording import BLOCK_WORDS, Dispatch, Parameters, WgpuBuffer, WgpuKernel, is_loss
 from poot.dtypes import DType, u8, u32
-from poot.errors import AllocationError, DeviceError, DeviceUnavailableError, PootError
+from poot.errors import AllocationError, DeviceError, DeviceLostError, DeviceUnavailableError, PootError
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import FAULT_WORDS, Kernel
 from poot.kernel.render.threads_text import ThreadsSource
@@ -48,9 +49,9 @@ class _Copy:
         return self.words
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class WgpuRecording:
-    """Prepared launches; `words` are their parameters as `params` holds them.
+    """Prepared launches and their parameters.
 
     `commands` are what the last replay encoded, pipeline, bind group and counts of each, for the views of `bound`.
     """
@@ -58,8 +59,7 @@ class WgpuRecording:
     steps: tuple[Dispatch | _Copy, ...]
     views: tuple[BufferView | None, ...]
     rebindable: tuple[int, ...]
-    words: Any
-    params: Any
+    params: Parameters
     bound: tuple[tuple[int, int], ...] | None = None
     commands: tuple[tuple[Any, Any, tuple[int, int, int]], ...] = ()
 
@@ -71,6 +71,7 @@ class WgpuDevice:
 
     def __init__(self, name: str, ordinal: int) -> None:
         self.name = name
+        self.lost: str | None = None
         self._device, target = open_adapter(adapter(ordinal))
         self.target = replace(target, features=target.features | float_features(self._device))
         self._queue = self._device.queue
@@ -82,25 +83,30 @@ class WgpuDevice:
         self._kernels: OrderedDict[str, WgpuKernel] = OrderedDict()
         self._staging: Any = None
         self._lock = threading.RLock()
-        self._process = os.getpid()
+        self._inherited = Inherited(self)
         self._no_fault = BufferView(self.allocate(4 * FAULT_WORDS))
 
     @contextlib.contextmanager
     def _using(self, what: str) -> Iterator[None]:
         """Hold the device; errors of wgpu become DeviceErrors."""
-        if os.getpid() != self._process:
-            raise DeviceError(
-                device=self.name,
-                message="the device was opened by the parent of this process, and does not survive a fork",
-                remedy='open devices after the fork, or start processes with multiprocessing\'s "spawn".',
-            )
+        self._inherited.require_process()
         with self._lock:
+            require_alive(self)
             try:
                 yield
             except PootError:
                 raise
             except (wgpu.GPUError, RuntimeError) as error:
+                if is_loss(error):
+                    self._lose(f"{what}: {error}")
+                    raise DeviceLostError(device=self.name, message=self.lost) from error
                 raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+
+    def _lose(self, message: str) -> None:
+        """Nothing works from here on: let go of what nobody else holds."""
+        self.lost = message
+        self._spares.clear()
+        self._kernels.clear()
 
     # --- memory ---
 
@@ -116,6 +122,8 @@ class WgpuDevice:
             try:
                 memory = self._device.create_buffer(size=size, usage=_USAGE)
             except (wgpu.GPUOutOfMemoryError, wgpu.GPUValidationError) as error:
+                if is_loss(error):
+                    raise
                 raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
             return self._given(WgpuBuffer(memory, next(self._serials), nbytes, size))
 
@@ -125,13 +133,16 @@ class WgpuDevice:
         In a cycle of garbage the finalisers of all objects run, so that an array's gives memory back which wgpu's own
         has released, or will.  Weak references are told before any of them, and such memory is not used again.
         """
+        self._inherited.note(buffer)
         known, serial = self._memories, buffer.serial
         known[serial] = weakref.ref(buffer, lambda _: known.pop(serial, None))
         return buffer
 
     def free(self, buffer: Buffer) -> None:
         assert isinstance(buffer, WgpuBuffer)
-        with self._using("free"):
+        if self._inherited.forked or self.lost is not None:
+            return
+        with self._lock:
             if not buffer.freed and self._memories.pop(buffer.serial, None) is not None:
                 buffer.freed = True
                 for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
@@ -195,6 +206,7 @@ class WgpuDevice:
             kernel = self._kernels.get(source.text)
             if kernel is None or kernel.compiled is not compiled:
                 kernel = self._kernels[source.text] = WgpuKernel(self._device, compiled)
+                self._inherited.note(kernel)
                 if len(self._kernels) > _KERNELS:
                     self._kernels.popitem(last=False)
             self._kernels.move_to_end(source.text)
@@ -228,10 +240,9 @@ class WgpuDevice:
                 for dispatch in (step,) if isinstance(step, Dispatch) else (step.words, step.bytes):
                     for word, value in () if dispatch is None else dispatch.values:
                         words[word] = value
-            usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_DST
-            params = self._device.create_buffer(size=words.nbytes, usage=usage)
-            self._queue.write_buffer(params, 0, words)
-            recording = WgpuRecording(tuple(prepared), tuple(table), tuple(rebindable), words, params)
+            params = Parameters(self._device, words)
+            recording = WgpuRecording(tuple(prepared), tuple(table), tuple(rebindable), params)
+            self._inherited.note(recording)
         self.replay(recording, bindings)
         return recording
 
@@ -282,14 +293,11 @@ class WgpuDevice:
             table[position] = view
         limit = self._limits["binding_bytes"]
         commands: list[tuple[Any, Any, tuple[int, int, int]]] = []
-        dirty = False
         for step in recording.steps:
             dispatch = step if isinstance(step, Dispatch) else step.choose(table)
-            pipeline, group, changed = dispatch.bind(self._device, table, recording.words, recording.params, limit)
-            dirty = dirty or changed
+            pipeline, group = dispatch.bind(self._device, table, recording.params, limit)
             commands.append((pipeline, group, dispatch.counts))
-        if dirty:
-            self._queue.write_buffer(recording.params, 0, recording.words)
+        recording.params.upload(self._queue)
         recording.commands, recording.bound = tuple(commands), bound
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:

@@ -7,6 +7,7 @@ any offset use the same bind group.  Only buffers that are longer than one bindi
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,15 @@ BLOCK_WORDS = 64
 
 _BIND_GROUPS = 16
 _BINDING_ALIGN = 256
+
+
+#: How wgpu says of a call that its device is gone: there is no class for it.
+_LOSS = re.compile(r"device (is |was )?lost|device_?lost", re.IGNORECASE)
+
+
+def is_loss(error: Exception) -> bool:
+    """Whether an error of wgpu says that the device has stopped working for good."""
+    return _LOSS.search(str(error)) is not None
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -62,6 +72,8 @@ class WgpuKernel:
             try:
                 self._pipelines[writable] = self._make(writable)
             except (wgpu.GPUError, RuntimeError) as error:
+                if is_loss(error):
+                    raise
                 raise self._refused(str(error)) from error
         return self._pipelines[writable]
 
@@ -108,6 +120,32 @@ class _Place:
     word: int
 
 
+class Parameters:
+    """The words of a recording's parameters, and the buffer that holds them on the device.
+
+    Words change one at a time, and what is being done may fail between two of them: those that the device does not have
+    yet stay marked until it has them.
+    """
+
+    def __init__(self, device: Any, words: Any) -> None:
+        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_DST
+        self.words = words
+        self.memory = device.create_buffer(size=words.nbytes, usage=usage)
+        self._stale = True
+
+    def set(self, word: int, value: int) -> None:
+        """Give a word a value."""
+        if self.words[word] != value:
+            self._stale = True
+            self.words[word] = value
+
+    def upload(self, queue: Any) -> None:
+        """See to it that the device has every word, in order with launches."""
+        if self._stale:
+            queue.write_buffer(self.memory, 0, self.words)
+            self._stale = False
+
+
 class Dispatch:
     """One launch of a recording; `block` is where its words start in those of the recording."""
 
@@ -132,11 +170,8 @@ class Dispatch:
                 self.values += [(word + n, part) for n, part in enumerate(_words(value, slot, count))]
             word += count
 
-    def bind(
-        self, device: Any, table: Sequence[BufferView], words: Any, params: Any, limit: int
-    ) -> tuple[Any, Any, bool]:
-        """The pipeline and bind group for a table of views, and whether a word has changed."""
-        changed = False
+    def bind(self, device: Any, table: Sequence[BufferView], params: Parameters, limit: int) -> tuple[Any, Any]:
+        """The pipeline and bind group for a table of views, whose first elements' numbers go to the parameters."""
         key: list[tuple[int, int]] = []
         for place in self.places:
             view = table[place.position]
@@ -146,21 +181,18 @@ class Dispatch:
             first, rest = divmod(byte - start, place.itemsize)
             if rest:
                 raise _misplaced(self.kernel.compiled, byte, place.itemsize)
-            if words[place.word] != first:
-                words[place.word] = first
-                changed = True
+            params.set(place.word, first)
             key.append((buffer.serial, start))
         found = self._groups.get(tuple(key))
         if found is None:
-            found = self._make_group(
-                device, [table[place.position].buffer for place in self.places], key, params, limit
-            )
+            buffers = [table[place.position].buffer for place in self.places]
+            found = self._make_group(device, buffers, key, params.memory, limit)
             self._groups[tuple(key)] = found
             if len(self._groups) > _BIND_GROUPS:
                 self._groups.popitem(last=False)
         else:
             self._groups.move_to_end(tuple(key))
-        return *found, changed
+        return found
 
     def _make_group(
         self, device: Any, buffers: list[Any], key: list[tuple[int, int]], params: Any, limit: int

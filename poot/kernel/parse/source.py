@@ -137,6 +137,12 @@ def _parsed(function: FunctionType) -> _File:
             where=SourceLocation(file, error.lineno or 1),
             remedy="reload the module: the file has changed since it was imported.",
         ) from error
+    except RecursionError:
+        raise KernelSourceError(
+            message=f"{function.__qualname__} cannot be read: something in {file} nests too deep for Python's parser",
+            where=SourceLocation(file, function.__code__.co_firstlineno),
+            remedy="split the longest chain of `elif` or of operators in that file, whether or not it is the kernel's.",
+        ) from None
     functions: dict[int, list[_Def]] = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -149,11 +155,13 @@ def _parsed(function: FunctionType) -> _File:
 
 
 def _compiled(tree: ast.Module, like: CodeType) -> dict[int, list[CodeType]]:
-    """What Python makes of the functions of a file, by first line; nothing where it is no program by itself."""
+    """What Python makes of the functions of a file, by first line; nothing where it is no program by itself, or where
+    something nests deeper than a tree may.
+    """
     features = (like.co_flags & _FEATURES) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         whole: CodeType = compile(tree, like.co_filename, "exec", features, dont_inherit=True)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError):
         return {}
     found: dict[int, list[CodeType]] = {}
     for code in _codes(whole):

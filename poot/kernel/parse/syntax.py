@@ -16,6 +16,10 @@ _LOOP = "write a `for` loop."
 #: How many nodes may stand inside one another: every pass over a kernel goes down them.
 _DEEPEST = 100
 SPLIT = "split it: give a part of it a name, or write a helper function."
+_CHAIN = (
+    "split the chain: `if x < 50:` around one half of it and `else:` around the other, or look the result up in an "
+    "array, `table[x]`."
+)
 _OUT = "write results to an Out buffer."
 
 #: Node classes that no kernel may have: what they are called, and what to write instead.
@@ -84,15 +88,23 @@ class _Checker:
 
     def check(self, top: ast.AST) -> None:
         """Check a statement and all below it; operands on the left of a chain of operators do not nest."""
-        waiting = [(top, 0)]
+        waiting = [(top, 0, 0)]
         while waiting:
-            node, depth = waiting.pop()
+            node, depth, chained = waiting.pop()
             if depth > _DEEPEST and hasattr(node, "lineno"):
+                if chained > _DEEPEST // 2:
+                    self.fail(
+                        node, f"this is behind more than {chained} `elif`, each of which nests in the last", _CHAIN
+                    )
                 part = "statement" if isinstance(node, ast.stmt) else "expression"
                 self.fail(node, f"this {part} stands inside more than {_DEEPEST} others", SPLIT)
             self._check(node)
             spine = node.left if isinstance(node, ast.BinOp) else None
-            below = [(child, depth if child is spine else depth + 1) for child in ast.iter_child_nodes(node)]
+            further = node.orelse[0] if isinstance(node, ast.If) and len(node.orelse) == 1 else None
+            below = [
+                (child, depth if child is spine else depth + 1, chained + (child is further))
+                for child in ast.iter_child_nodes(node)
+            ]
             waiting += reversed(below)
 
     def _check(self, node: ast.AST) -> None:
