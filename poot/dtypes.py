@@ -174,7 +174,7 @@ class u64(metaclass=DType):  # noqa: N801
 
 
 class f16(metaclass=DType):  # noqa: N801
-    """IEEE binary16."""
+    """Floats of 16 bits, IEEE binary16."""
 
     dtype = np.dtype(np.float16)
     kind = "float"
@@ -182,7 +182,7 @@ class f16(metaclass=DType):  # noqa: N801
 
 
 class bf16(metaclass=DType):  # noqa: N801
-    """bfloat16: the upper half of an f32."""
+    """Floats of 16 bits, bfloat16: the upper half of an f32."""
 
     dtype = np.dtype(ml_dtypes.bfloat16)
     kind = "float"
@@ -190,7 +190,7 @@ class bf16(metaclass=DType):  # noqa: N801
 
 
 class f32(metaclass=DType):  # noqa: N801
-    """IEEE binary32."""
+    """Floats of 32 bits, IEEE binary32."""
 
     dtype = np.dtype(np.float32)
     kind = "float"
@@ -198,7 +198,7 @@ class f32(metaclass=DType):  # noqa: N801
 
 
 class f64(metaclass=DType):  # noqa: N801
-    """IEEE binary64."""
+    """Floats of 64 bits, IEEE binary64."""
 
     dtype = np.dtype(np.float64)
     kind = "float"

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from poot import forks
 from poot.api.captures import Captures, Same
 from poot.api.libraries import is_library_file, is_poot
 from poot.errors import TraceError
@@ -104,7 +105,7 @@ class ChanceWatch:
 
     def _now(self) -> list[object]:
         """The states of the global generators, and of those that the function's names lead to."""
-        numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 - the global one is what is watched
+        numpy_state = _generators().get_state(legacy=False)  # the global one
         return [random.getstate(), _plain(numpy_state), *(_state(value) for _, value in self._generators)]
 
     def _event(self, frame: FrameType, event: str, arg: Any) -> None:
@@ -139,9 +140,17 @@ class ChanceWatch:
 
 
 @functools.cache
+def _generators() -> Any:
+    """`np.random`, which NumPy imports at its first use."""
+    with forks.imports:
+        return np.random
+
+
+@functools.cache
 def _kinds() -> tuple[type, ...]:
-    """The classes of generators; NumPy loads its own at their first use."""
-    return np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random
+    """The classes of generators."""
+    numpy = _generators()
+    return numpy.Generator, numpy.RandomState, numpy.BitGenerator, random.Random
 
 
 def _state(generator: Any) -> object:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from poot import forks
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.errors import PootError
 from poot.kernel.ir import FAULT_WORDS
@@ -50,7 +50,7 @@ class LaunchCheck:
         self._record: Buffer | None = record
         self._error_of = error_of
         self._error: PootError | None = None
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
 
     def check(self) -> None:
         """Wait for the launch, and raise its fault if it had one."""

@@ -7,7 +7,6 @@ and class bodies belong to the code around them.
 from __future__ import annotations
 
 import dis
-import os
 import sys
 import threading
 import types
@@ -15,6 +14,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
+
+from poot import forks
 
 _KEPT = 1024
 _GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
@@ -96,8 +97,7 @@ class _Scan:
 _known: OrderedDict[int, tuple[types.CodeType, Reads]] = OrderedDict()
 _tokens: OrderedDict[tuple[types.CodeType, str], int] = OrderedDict()
 _lock = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+forks.awaited(forks.LEAF, _lock.acquire, _lock.release)
 _counter = iter(range(1 << 62))
 
 

@@ -50,7 +50,10 @@ _CONVERTING = Precision("f32", "i32")
 
 @contextmanager
 def eager() -> Generator[None]:
-    """Run traced functions concretely, operation by operation, inside the block."""
+    """Run traced functions concretely, operation by operation, inside the block, for print and debuggers.
+
+    Shapes and dtypes are those of traced calls; errors are raised where the operation stands.
+    """
     token = _EAGER.set(True)
     try:
         yield

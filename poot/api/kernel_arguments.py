@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
@@ -45,7 +46,8 @@ def as_array(kernel: str, parameter: BufferParameter, value: Any) -> ArrayLike:
     """An argument as an array that poot or NumPy holds; LaunchError for other objects."""
     if isinstance(value, DeviceArray):
         return value
-    if isinstance(value, np.ma.MaskedArray):
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)  # imported by whoever has one
+    if masked is not None and isinstance(value, masked):
         remedy = "fill it: a.filled(0); or pass the mask too, as an array of bool."
         fail(kernel, f"`{parameter.name}` is a masked array, whose mask no kernel sees", remedy)
     if isinstance(value, np.ndarray):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import TypeAlias
 
+from poot import forks
 from poot.api.kernel_arguments import Checked, fail
 from poot.backends.device import DeviceBackend, LaunchSpec, Loaded
 from poot.backends.progress import working
@@ -120,7 +120,7 @@ class Specialisations:
         self.definition = made
         self._code: CodeType = made.function.__code__
         self._kept: OrderedDict[Hashable, Specialised] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
 
     def get(self, request: Request) -> Specialised:
         """The kernel for a request, parsed anew where anything that it read means something else by now."""
@@ -306,7 +306,7 @@ def _sources(
 class _Shelf:
     """Kernels loaded on devices, least recently used out first."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: forks.Lock = field(default_factory=forks.Lock)
     kept: OrderedDict[tuple[int, int], tuple[DeviceBackend, Loaded]] = field(
         default_factory=OrderedDict[tuple[int, int], tuple[DeviceBackend, Loaded]]
     )

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from poot import forks
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import ArgumentError, DeviceUnavailableError
 from poot.kernel.ir import Slot as ArgumentSlot
@@ -317,6 +318,7 @@ _BUILTIN: dict[str, str] = {
 _factories: dict[str, Factory] = {}
 _devices: dict[str, DeviceBackend] = {}
 _lock = threading.RLock()
+forks.awaited(forks.DEVICES, _lock.acquire, _lock.release)
 
 
 def register(name: str, factory: Factory) -> None:
@@ -392,4 +394,7 @@ def _factory(backend: str) -> Factory:
 
 def backend_module(backend: str) -> Any:
     """The module of a backend that comes with poot, imported; None for any other."""
-    return importlib.import_module(_BUILTIN[backend]) if backend in _BUILTIN else None
+    if backend not in _BUILTIN:
+        return None
+    with forks.imports:
+        return importlib.import_module(_BUILTIN[backend])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -128,6 +130,7 @@ class Exe:
         self.loaded = True
         #: Held by a step, so that state changes one step at a time.
         self.lock = threading.RLock()
+        _exes.add(self)
 
     @property
     def state(self) -> StateView:
@@ -175,6 +178,23 @@ class Exe:
         for name in names if self.lost else ():
             if name in self.lost:
                 raise StateLost(name=name, what=self.lost[name])
+
+
+_exes: weakref.WeakSet[Exe] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked child: what a step of another thread was writing is undefined, and nobody will finish it."""
+    for exe in list(_exes):
+        if exe.lock.acquire(blocking=False):
+            exe.lock.release()
+        else:
+            exe.lock = threading.RLock()
+            exe.lost.update(dict.fromkeys(exe.states, "a step that another thread was at when the process forked"))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Entry:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
 
+from poot import forks
 from poot.backends.ahead import compile_together
 from poot.backends.binding import check_array
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
@@ -65,7 +65,7 @@ class Engine:
         self.stats = EngineStats()
         self._exes: set[Exe] = set()
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
 
     # --- memory ---
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from poot import forks
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import IndexFault, PootError, ScatterFault, SourceLocation
@@ -72,7 +72,7 @@ class FaultCheck:
         #: The line of the call, where the program's own lines are another caller's.
         self.where: SourceLocation | None = None
         self._error: PootError | None = None
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
 
     def check(self) -> None:
         """Raise the fault of the run, if there was one."""

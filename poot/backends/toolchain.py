@@ -13,6 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from poot import forks
 from poot.errors import CompileError, Unsupported
 from poot.kernel.ir import FaultSite, Kernel, Slot, argument_slots, fault_sites
 from poot.kernel.pipeline import prepare
@@ -157,7 +158,8 @@ def _compile(kernel: Kernel, target: Target, contract: bool) -> CompiledKernel:
     refusal: CompileError | None = None
     for language in target.languages:
         if language in _MODULES and language not in _languages:
-            importlib.import_module(_MODULES[language])
+            with forks.imports:
+                importlib.import_module(_MODULES[language])
         compiler = _languages.get(language)
         if compiler is None:
             continue

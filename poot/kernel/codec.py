@@ -6,10 +6,10 @@ Users' lines are left out of the text; a kernel that this process encoded comes 
 from __future__ import annotations
 
 import json
-import threading
 from collections import OrderedDict
 from typing import Any
 
+from poot import forks
 from poot.errors import PootError, SerialisationError
 from poot.kernel import ir
 from poot.kernel.check import check
@@ -25,7 +25,7 @@ CLASSES: tuple[Any, ...] = (
 _CODEC = Codec(CLASSES)
 _KEPT = 1024
 _known: OrderedDict[str, Kernel] = OrderedDict()
-_lock = threading.Lock()
+_lock = forks.Lock()
 
 
 def encode(kernel: Kernel) -> str:

@@ -132,10 +132,15 @@ else:
     def _is_variable(element: object) -> bool:
         return type(element).__name__ == "TypeVar"
 
+    _USES = {"read": "reads", "write": "writes", "readwrite": "reads and writes"}
+
     def _kinds(name: str, access: Access) -> list[type]:
         made = []
         for rank in (None, 2, 3, 4):
-            space = {"access": access, "rank": rank, "__module__": __name__}
+            kind = (
+                f"An array of elements E and {rank or 1} axes that the kernel {_USES[access]}: `x: poot.{name}[f32]`."
+            )
+            space = {"access": access, "rank": rank, "__module__": __name__, "__doc__": kind}
             made.append(type(f"{name}{rank or ''}", (_Buffer,), space))
         return made
 
@@ -156,27 +161,27 @@ def _number(what: str, kind: str, axis: str) -> int:
 
 
 def thread_index(axis: Axis = "x") -> int:
-    """The number of this thread in the whole grid."""
+    """The number of this thread in the whole grid along `axis`, an integer from 0."""
     return _number("thread_index", "thread", axis)
 
 
 def local_index(axis: Axis = "x") -> int:
-    """The number of this thread in its work-group."""
+    """The number of this thread in its work-group along `axis`, an integer from 0; needs a stated work-group."""
     return _number("local_index", "local", axis)
 
 
 def group_index(axis: Axis = "x") -> int:
-    """The number of this thread's work-group."""
+    """The number of this thread's work-group in the grid along `axis`, an integer from 0."""
     return _number("group_index", "group", axis)
 
 
 def group_size(axis: Axis = "x") -> int:
-    """The threads of a work-group."""
+    """How many threads a work-group has along `axis`, an integer."""
     return _number("group_size", "group_size", axis)
 
 
 def num_groups(axis: Axis = "x") -> int:
-    """The work-groups of the launch."""
+    """How many work-groups the launch has along `axis`, an integer."""
     return _number("num_groups", "num_groups", axis)
 
 
@@ -184,18 +189,27 @@ def num_groups(axis: Axis = "x") -> int:
 
 
 def barrier() -> None:
-    """Wait for all threads of the work-group; what they wrote before is visible to all of them afterwards."""
+    """Wait for all threads of the work-group; what they wrote before is visible to all of them afterwards.
+
+    KernelError where not all threads of a work-group may come to it.
+    """
     current("barrier")
 
 
 def shared(dtype: type[E] | Any, shape: int | tuple[int, ...]) -> InOut[E, Any]:
-    """An array that the threads of a work-group share; its first contents are undefined."""
+    """An array of a dtype and a constant shape that the threads of a work-group share.
+
+    Its first contents are undefined.  Unsupported where the arrays of a kernel are past what the target has.
+    """
     current("shared")
     return cast("InOut[E, Any]", zeros(as_dtype(dtype), shape))
 
 
 def private(dtype: type[E] | Any, shape: int | tuple[int, ...]) -> InOut[E, Any]:
-    """An array of this thread alone; indexed by constants after unrolling, it lives in registers."""
+    """An array of a dtype and a constant shape of this thread alone; its first contents are undefined.
+
+    Indexed by constants after unrolling, it lives in registers.
+    """
     current("private")
     return cast("InOut[E, Any]", zeros(as_dtype(dtype), shape))
 
@@ -284,32 +298,32 @@ def _together(what: str) -> Any:
 
 
 def group_sum(value: Any) -> Any:
-    """The sum of `value` over the work-group, for all of its threads."""
+    """The sum of a number over the work-group, in its dtype, for all of its threads."""
     return _together("group_sum")
 
 
 def group_max(value: Any) -> Any:
-    """The greatest `value` of the work-group."""
+    """The greatest of a number over the work-group, in its dtype, for all of its threads."""
     return _together("group_max")
 
 
 def group_min(value: Any) -> Any:
-    """The least `value` of the work-group."""
+    """The least of a number over the work-group, in its dtype, for all of its threads."""
     return _together("group_min")
 
 
 def group_any(value: bool) -> bool:
-    """Whether `value` is true for any thread of the work-group."""
+    """Whether a bool is true for any thread of the work-group, for all of its threads."""
     return _together("group_any")
 
 
 def group_all(value: bool) -> bool:
-    """Whether `value` is true for all threads of the work-group."""
+    """Whether a bool is true for all threads of the work-group, for all of its threads."""
     return _together("group_all")
 
 
 def group_scan(value: Any) -> Any:
-    """The sum of `value` over this thread and those before it in the work-group (x first)."""
+    """The sum of a number over this thread and those before it in the work-group (x first), in its dtype."""
     return _together("group_scan")
 
 
@@ -338,7 +352,7 @@ def clz(value: Any) -> Any:
 
 
 def rsqrt(value: Any) -> Any:
-    """1 / sqrt(value)."""
+    """The reciprocal of the square root of a float, 1 / sqrt(value), in its dtype."""
     current("rsqrt")
     return np.asarray(1, np.asarray(value).dtype)[()] / np.sqrt(value)
 

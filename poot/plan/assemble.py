@@ -6,11 +6,13 @@ graph and which are to hold its outputs; kernels write the latter directly where
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from poot.dtypes import i32, i64
-from poot.errors import SourceLocation
+from poot.errors import SourceLocation, Unsupported
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
 from poot.plan.control import lower_single
@@ -44,6 +46,8 @@ class Assembly:
     fixed: set[int] = field(default_factory=set[int])
     #: The numbers of kernels that the planner did not make: nothing is known of their stores.
     foreign: set[int] = field(default_factory=set[int])
+    #: The numbers of kernels that change a few elements of a buffer, in each turn of a loop others.
+    updating: set[int] = field(default_factory=set[int])
     streaming: bool = True
 
     def row_of(self, size: int) -> FlatGrid:
@@ -99,9 +103,14 @@ class Block:
 
     def run(self, outputs: Sequence[Atom], targets: Sequence[int]) -> tuple[Step, ...]:
         """The steps that leave each output in its target cell."""
-        self.fusion = fuse(
-            self.graph, self.assembly.target, self.assembly.lowering.space, streaming=self.assembly.streaming
-        )
+        with self._refusing():
+            self.fusion = fuse(
+                self.graph,
+                self.assembly.target,
+                self.assembly.lowering.space,
+                streaming=self.assembly.streaming,
+                inside=self.outer >= 0,
+            )
         self.plans = [EquationPlan("dead") for _ in self.graph.equations]
         claimed = self._claim(outputs, targets)
         for group in self.fusion.groups:
@@ -111,6 +120,23 @@ class Block:
             if position not in claimed:
                 self.fill(atom, target, self.steps)
         return tuple(self.steps)
+
+    @contextmanager
+    def _refusing(self) -> Generator[None]:
+        """Let a refusal of what is inside a region say so; what slices operands is a part of the region's equation."""
+        try:
+            yield
+        except Unsupported as error:
+            if self.outer < 0 or "region" in error.fields:
+                raise
+            number = re.match(r"equation (\d+)", error.fields["what"])
+            owner = self.assembly.legality.graph.equations[self.outer]
+            if number is None or int(number[1]) < self.first:
+                what = f"equation {self.outer} ({owner.primitive})"
+            else:
+                what = f"equation {int(number[1]) - self.first}{error.fields['what'][number.end() :]}{self.region}"
+            fields = {**error.fields, "what": what, "region": self.region}
+            raise Unsupported(**fields, remedy=error.remedy, where=error.where or owner.where) from None
 
     # --- cells ---
 
@@ -163,15 +189,21 @@ class Block:
         if group.kind == "single":
             (number,) = group.members
             control = isinstance(lookup(group.members[number].primitive).lower, HostControl)
-            self.steps += lower_single(self, number, group)
+            with self._refusing():
+                self.steps += lower_single(self, number, group)
             self.plans[number] = EquationPlan("control" if control else "kernel", first)
             return
         constants = self._constants(group)
-        plan = self.assembly.lowering.lower(group, constants | self._among(group, self.assembly.fixed))
+        with self._refusing():
+            plan = self.assembly.lowering.lower(group, constants | self._among(group, self.assembly.fixed))
         line = where(group.members[number] for number in members)
         values = {value.id: value for value in (*group.outputs, *group.reads.values())}
         work = _Work(self, group, plan, values, self.numbers(members), line)
         once = work.prologue(constants)
+        if group.kind == "update":
+            equation = group.members[group.update]
+            self.fill(equation.inputs[0], self.cell(equation.outputs[0]), self.steps)
+            self.assembly.updating.update(self.assembly.lowering.number(setup.kernel) for setup in plan.setups)
         for place, setup in enumerate(plan.setups):
             if place not in once:
                 cells = [work.cell(argument) for argument in setup.arguments]

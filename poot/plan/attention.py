@@ -236,8 +236,10 @@ class _Match:
         group, setting = self.group, self.scene.setting
         rule = lookup(equation.primitive).lower
         places = group.places.get(equation.outputs[0].id)
-        if len(equation.outputs) != 1 or equation.effects or not places or len(places) != 1:
-            return "its scores are read at several places"
+        if len(equation.outputs) != 1 or equation.effects:
+            return f"{equation.primitive} is part of its scores"
+        if not places or len(places) != 1:
+            return f"its {equation.primitive} is read at {'several' if places else 'unknown'} places"
         (place,) = places
         if isinstance(rule, Contraction):
             readings = self._products(equation, place) if number == self.products else "its scores are contracted"

@@ -8,7 +8,7 @@ lead back here.  Whatever is made is kept for the rest of its block, so that sha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poot.dtypes import ArraySpec
 from poot.kernel.ir import Access, Const, Expr, Var
@@ -16,7 +16,7 @@ from poot.plan.emitter import Emitter
 from poot.plan.indexing import Affine, Indices, Quotient, expand, flatten
 from poot.records import record
 from poot.trace.graph import Atom, Equation, Literal, Value
-from poot.trace.primitives import Elementwise, Pull, PullContext, Reader, lookup
+from poot.trace.primitives import Elementwise, Pull, PullContext, Reader, Update, lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,9 @@ class Inside:
     producers: Mapping[int, Equation]
     imperative: frozenset[int] = frozenset()
     products: frozenset[int] = frozenset()
+
+
+_ACCESS: dict[str, Access] = {"out": "write", "inout": "readwrite"}
 
 
 class Elements:
@@ -44,11 +47,11 @@ class Elements:
     # --- buffers ---
 
     def buffer(self, value: Value, kind: str) -> str:
-        """The flat buffer of a value ("in" or "out"), or one of its own shape ("at"), made at first use."""
+        """The flat buffer of a value ("in", "out" or "inout"), or one of its own shape ("at"), made at first use."""
         key = value.id, kind
         if key not in self._buffers:
             shape = value.shape if kind == "at" else (value.spec.size,)
-            access = "write" if kind == "out" else "read"
+            access = _ACCESS.get(kind, "read")
             name = self.k.buffer(f"{kind}{len(self.arguments)}", value.dtype, access, shape)
             self._buffers[key] = name
             self.arguments.append(value.id)
@@ -159,19 +162,37 @@ class Elements:
     def pull(self, equation: Equation, rule: Pull, index: Indices) -> tuple[Expr, ...]:
         """The elements of a Pull's outputs at an index."""
         k = self.k
-        context = PullContext(
-            k,
+        context = self._context(equation)
+        arguments = tuple(map(k.local, index))
+        before, k.transparent = k.transparent, equation.outputs[0].id not in self.inside.imperative
+        results = rule.body(context, arguments)
+        k.transparent = before
+        return tuple(result if isinstance(result, (Const, Var)) else k.variable(result, "v") for result in results)
+
+    def update(self, equation: Equation, update: Update, point: Indices) -> None:
+        """Change the elements of a point of an update, in the buffer of its result."""
+        k, (value,) = self.k, equation.outputs
+        buffer = self.buffer(value, "inout")
+
+        def place(indices: Sequence[Expr]) -> tuple[Expr]:
+            return (k.expr(flatten(tuple(map(k.form, indices)), value.shape)),)
+
+        def read(indices: Sequence[Expr]) -> Expr:
+            return k.variable(k.load(buffer, place(indices)), "v")
+
+        context = self._context(equation)
+        context = replace(context, readers=(read, *context.readers[1:]))
+        update.body(context, tuple(map(k.local, point)), lambda at, element: k.store(buffer, place(at), element))
+
+    def _context(self, equation: Equation) -> PullContext:
+        return PullContext(
+            self.k,
             tuple(self._reader(atom) for atom in equation.inputs),
             tuple(self._checked(atom) for atom in equation.inputs),
             tuple(atom.spec for atom in equation.inputs),
             tuple(output.spec for output in equation.outputs),
             equation.params,
         )
-        arguments = tuple(map(k.local, index))
-        before, k.transparent = k.transparent, equation.outputs[0].id not in self.inside.imperative
-        results = rule.body(context, arguments)
-        k.transparent = before
-        return tuple(result if isinstance(result, (Const, Var)) else k.variable(result, "v") for result in results)
 
     def _reader(self, atom: Atom) -> Reader:
         def read(indices: Sequence[Expr]) -> Expr:
@@ -250,3 +271,13 @@ def probe(k: Emitter, equation: Equation, rule: Pull, index: Indices) -> Probe:
     view = len(results) == 1 and len(reads) == 1 and results[0] is placeholders[0] and not reads[0].checked
     view = view and not _varies(reads[0].index)
     return Probe(tuple(reads), view, not reads, k.assigned)
+
+
+def alias_of(equation: Equation, found: Probe, index: Indices) -> int:
+    """The operand whose elements lie where those of the result do, or -1."""
+    if not found.view:
+        return -1
+    (read,) = found.reads
+    operand, (output,) = equation.inputs[read.operand], equation.outputs
+    same = operand.spec.size == output.spec.size
+    return read.operand if same and flatten(read.index, operand.shape) == flatten(index, output.shape) else -1

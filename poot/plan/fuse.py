@@ -8,19 +8,21 @@ that reads the same operands, or by itself.  A contiguous view of a stored value
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from poot.plan import cost
 from poot.plan.attention import Streams
 from poot.plan.contract import contract_products
-from poot.plan.elements import Probe
-from poot.plan.groups import Group, GroupKind
-from poot.plan.indexing import Indices, Space, axes_for, flatten, whole
+from poot.plan.elements import alias_of
+from poot.plan.groups import Group, GroupKind, known_axes
+from poot.plan.indexing import Space, axes_for, whole
 from poot.plan.joins import Setting, join, probes
 from poot.plan.merge import merge_groups
-from poot.plan.order import Line, ordered
+from poot.plan.order import Line, ordered, updates_last
 from poot.plan.sequence import visits
+from poot.plan.updates import reading, updates_in
 from poot.target import Target
 from poot.trace.graph import Atom, Equation, Graph, Value
 from poot.trace.primitives import Contraction, Elementwise, HostControl, Launches, Pull, lookup
@@ -47,14 +49,18 @@ class Fusion:
     unstreamed: dict[int, str]
 
 
-def fuse(graph: Graph, target: Target, space: Space | None = None, *, streaming: bool = True) -> Fusion:
+def fuse(
+    graph: Graph, target: Target, space: Space | None = None, *, streaming: bool = True, inside: bool = False
+) -> Fusion:
     """Group the equations of a graph whose passes have run (no Inline rules are left).
 
-    `streaming` lets attention be one kernel, which takes the terms of its sums in another order.
+    `streaming` lets attention be one kernel, which takes the terms of its sums in another order.  `inside` says that
+    the graph is the region of a loop.
     """
     buffers = target.limit("buffers") - 1  # one is the fault record's
     makers = {value.id: equation for equation in graph.equations for value in equation.outputs}
-    sweep = Sweep(graph, Setting(space or Space(), cost.costs(target), buffers, makers))
+    setting = Setting(space or Space(), cost.costs(target), buffers, makers)
+    sweep = Sweep(graph, setting, updates=updates_in(graph) if inside else {})
     refusal = "" if streaming else 'numerics="strict" keeps the weights as they are divided and rounded'
     if target.languages == ("triton",):
         refusal = "a thread of Triton has no arrays"
@@ -65,6 +71,7 @@ def fuse(graph: Graph, target: Target, space: Space | None = None, *, streaming:
     merge_groups(sweep)
     contract_products(graph, sweep.needed, sweep.groups)
     groups = ordered(sweep.groups, sweep.aliases)
+    groups = updates_last(groups, sweep.aliases) if inside else groups
     return Fusion(groups, sweep.aliases, sweep.homes, sweep.declined, sweep.streams.declined)
 
 
@@ -88,6 +95,7 @@ class Sweep:
     graph: Graph
     setting: Setting
     streams: Streams | None = None
+    updates: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, "tuple[int, ...]"])
     groups: list[Group] = field(default_factory=list[Group])
     aliases: dict[int, Value] = field(default_factory=dict[int, Value])
     declined: dict[int, str] = field(default_factory=dict[int, str])
@@ -120,6 +128,9 @@ class Sweep:
         if isinstance(rule, (HostControl, Launches)) or equation.effects - {"fault"}:
             self._single(number, equation)
             return
+        if number in self.updates:
+            self._update(number, equation)
+            return
         if isinstance(rule, Pull) and len(equation.outputs) == 1:
             shape = self._shape(equation, rule)
             self.needed.update(self._ids(equation.inputs[operand] for operand in shape.checked))
@@ -144,7 +155,7 @@ class Sweep:
             known = self._shapes[key] = _Shape(
                 found.view,
                 found.constant,
-                _alias(equation, found, index),
+                alias_of(equation, found, index),
                 frozenset(read.operand for read in found.reads if read.checked),
             )
         return known
@@ -267,7 +278,9 @@ class Sweep:
         group.parallel = axes_for("d", value.shape)
         group.places[value.id] = [whole(group.parallel)]
         if len(equation.outputs) > 1:
-            self._single_pull(group, number, equation)
+            rule = lookup(equation.primitive).lower
+            assert isinstance(rule, Pull)
+            self._single_pull(group, number, equation, rule)
             return
         reason = self._join(group, number, equation, output=True)
         if reason:
@@ -275,21 +288,28 @@ class Sweep:
             self.declined[number] = reason
             self._single(number, equation)
 
-    def _single_pull(self, group: Group, number: int, equation: Equation) -> None:
-        """A Pull of several results, by itself: each is stored at the index of the first."""
+    def _update(self, number: int, equation: Equation) -> None:
+        """An equation that changes a few elements of its first operand."""
+        group = self._new("update")
+        group.parallel, group.update = axes_for("d", self.updates[number]), number
+        self._single_pull(group, number, equation, reading(equation))
+        group.read(cast("Value", equation.inputs[0]), None)
+        self.needed.update(self._ids(equation.inputs[:1]))
+
+    def _single_pull(self, group: Group, number: int, equation: Equation, rule: Pull) -> None:
+        """A Pull by itself: each of its results is stored at the index of the first."""
         index = whole(group.parallel)
         group.take(number, equation)
         group.weight = cost.weight(equation.primitive)
         group.faults = "fault" in equation.effects
-        rule = lookup(equation.primitive).lower
-        assert isinstance(rule, Pull)
         (found,) = probes(self.setting, equation, rule, [index])
         if found.imperative:
             group.imperative.update(value.id for value in equation.outputs)
         for read in found.reads:
             atom = equation.inputs[read.operand]
             if isinstance(atom, Value):
-                group.read(atom, None, 1, checked=read.checked, conditional=True)
+                known = group.kind == "update" and not read.checked and known_axes(group, read.index)
+                group.read(atom, [read.index] if known else None, 1, checked=read.checked, conditional=True)
                 self.needed.update({atom.id} if read.checked else ())
         group.pinned.append(index)
         for value in equation.outputs:
@@ -373,13 +393,3 @@ class Sweep:
         for number in together.members:
             homes = [together if group is a or group is b else group for group in self.homes[number]]
             self.homes[number] = list(dict.fromkeys(homes))
-
-
-def _alias(equation: Equation, found: Probe, index: Indices) -> int:
-    """The operand whose elements lie where those of the result do, or -1."""
-    if not found.view:
-        return -1
-    (read,) = found.reads
-    operand, (output,) = equation.inputs[read.operand], equation.outputs
-    same = operand.spec.size == output.spec.size
-    return read.operand if same and flatten(read.index, operand.shape) == flatten(index, output.shape) else -1

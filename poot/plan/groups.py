@@ -10,7 +10,7 @@ from typing import Literal
 from poot.plan.indexing import Affine, Axis, Indices, Quotient, dense, expand, flatten, loops_of
 from poot.trace.graph import Atom, Equation, Value
 
-GroupKind = Literal["map", "reduce", "contract", "attention", "single"]
+GroupKind = Literal["map", "reduce", "contract", "attention", "update", "single"]
 
 #: Where a value is read inside a group; None: at indices that are not known, or too many.
 Places = list[Indices] | None
@@ -81,7 +81,8 @@ class Group:
     `operands` where each reduction or contraction reads its operands, by equation number, `reads` the values read from
     memory, `checked` those among them read with bounds checks.  `conditional` values are read only where control flow
     has made their index valid; `imperative` ones are made by rules that change locals; `pinned` are the places at which
-    a rule uses the index itself.  `products` are the ids of products that are not rounded by themselves.
+    a rule uses the index itself.  `products` are the ids of products that are not rounded by themselves.  `update` is
+    the number of the equation that an update makes in the memory of its first operand.
     """
 
     number: int
@@ -105,6 +106,7 @@ class Group:
     contraction: int = -1
     attention: Attention | None = None
     products: frozenset[int] = frozenset()
+    update: int = -1
 
     @property
     def bindings(self) -> int:

@@ -17,6 +17,7 @@ from poot.plan.emitter import Emitter
 from poot.plan.groups import Group, Places, known_axes
 from poot.plan.indexing import ZERO, Affine, Axis, Indices, Space, axes_for, dense, flatten, loops_of, of_axis, whole
 from poot.plan.operands import as_operand
+from poot.plan.updates import reads_updated
 from poot.records import record
 from poot.trace.graph import Equation, Literal, Value
 from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
@@ -72,8 +73,7 @@ def readings_of(
     """The operands of a MAP or Pull, read for results at some places."""
     rule = lookup(equation.primitive).lower
     if isinstance(rule, Elementwise):
-        values = [atom for atom in equation.inputs if isinstance(atom, Value)]
-        return [Reading(value, list(places) if value.shape else [()]) for value in values], []
+        return [Reading(a, list(places) if a.shape else [()]) for a in equation.inputs if isinstance(a, Value)], []
     assert isinstance(rule, Pull)
     found = probes(setting, equation, rule, places)
     readings: list[Reading] = []
@@ -97,7 +97,7 @@ def room(setting: Setting, group: Group, equation: Equation, readings: Sequence[
     checked = group.checked | {reading.value.id for reading in readings if reading.checked}
     bindings = len(reads) + len(checked) + len(group.outputs) + output
     if bindings > setting.buffers:
-        return f"{bindings} buffers are more than the target's {setting.buffers}"
+        return f"{bindings} buffers and the fault record are more than the {setting.buffers + 1} that the target binds"
     if group.weight + cost.weight(equation.primitive) > setting.costs.group_weight:
         return "the kernel would be too large"
     if len(group.members) >= setting.costs.group_equations:
@@ -156,8 +156,7 @@ def _after_rows(setting: Setting, group: Group, equation: Equation) -> bool:
     size = equation.outputs[0].spec.size
     elements = group.rows * max(group.length, 1)
     pending, steps = [equation], 0
-    while pending and steps < _LOOK_BACK:
-        steps += 1
+    while pending and (steps := steps + 1) <= _LOOK_BACK:
         current = pending.pop()
         if isinstance(lookup(current.primitive).lower, Reduction):
             if current.inputs[0].spec.size == elements:
@@ -192,7 +191,7 @@ def join_element(setting: Setting, group: Group, number: int, equation: Equation
     deeper = int(isinstance(rule, Pull))
     reason = room(setting, group, equation, readings, output)
     if not view and group.operand_at(places):
-        reason = reason or as_operand(group, equation, places, setting.makers)
+        reason = reason or as_operand(group, equation, places, setting.makers, output)
     elif not view:
         reason = reason or _recomputed(setting, group, equation, places)
     if not reason and group.depth.get(value.id, 0) + deeper > _DEPTH:
@@ -222,6 +221,8 @@ def join(
             return join_reduction(setting, group, number, equation, consumers, output=output)
         case Contraction():
             return join_contraction(setting, group, number, equation, output=output)
+        case _ if group.kind == "update" and (output or reads_updated(group, equation, setting.makers)):
+            return "its reader changes an array that others read before"
         case Elementwise() | Pull() if group.kind != "single":
             return join_element(setting, group, number, equation, output=output)
         case _:

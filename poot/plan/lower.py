@@ -16,6 +16,7 @@ from poot.plan.schedules.common import Context, GroupPlan, Setup
 from poot.plan.schedules.contract import lower_contraction
 from poot.plan.schedules.pointwise import lower_pointwise
 from poot.plan.schedules.rows import lower_rows
+from poot.plan.schedules.updates import lower_update
 from poot.plan.tune import Tuner, alternatives, task_of
 from poot.target import Target
 from poot.trace.graph import Literal, Value
@@ -28,6 +29,7 @@ _SCHEDULES: dict[str, Callable[[Context, Group], GroupPlan]] = {
     "reduce": lower_rows,
     "contract": lower_contraction,
     "attention": lower_attention,
+    "update": lower_update,
 }
 
 
@@ -63,8 +65,8 @@ class Lowering:
         return _renamed(plan, lambda place: identities[place])
 
     def _tuned(self, context: Context, group: Group, default: GroupPlan) -> GroupPlan:
-        """The plan that the tuner prefers, where there is one and nothing can fault."""
-        if self.tuner is None or group.faults:
+        """The plan that the tuner prefers, where there is one, nothing can fault, and results are made as a whole."""
+        if self.tuner is None or group.faults or group.kind == "update":
             return default
         schedule = _SCHEDULES[group.kind]
         figures = alternatives(context.costs, group.kind, self.target.limit("workgroup_invocations"))

@@ -20,8 +20,10 @@ _FEW_ROWS = 4
 _LOOK_BACK = 32
 
 
-def as_operand(group: Group, equation: Equation, places: Places, makers: Mapping[int, Equation]) -> str:
-    """Whether a MAP is computed as a contraction loads its operand; if not, why."""
+def as_operand(group: Group, equation: Equation, places: Places, makers: Mapping[int, Equation], output: bool) -> str:
+    """Whether a MAP is computed as a contraction loads its operand; if not, why.  An `output` is stored as well."""
+    if output:
+        return "it is needed elsewhere too, and contractions store none of their operands"
     if group.attention is not None or places is None or not isinstance(lookup(equation.primitive).lower, Elementwise):
         return "only views are folded into the operands of a contraction"
     value = equation.outputs[0]

@@ -33,6 +33,55 @@ def ordered(groups: Sequence[Group], aliases: Mapping[int, Value]) -> list[Group
     return order
 
 
+def updates_last(groups: Sequence[Group], aliases: Mapping[int, Value]) -> list[Group]:
+    """The groups so that an update, or a loop, comes after what else reads the value that it changes.
+
+    Where it can: a reader may need what the update makes.
+    """
+    order = list(groups)
+    makers = {value.id: group for group in groups for value in group.outputs}
+    for update in groups:
+        changed = {_base(value, aliases).id for value in _changed(update)}
+        for reader in [group for group in order if changed]:
+            begin, end = order.index(update), order.index(reader)
+            if begin > end or changed.isdisjoint(_base(value, aliases).id for value in reader.reads.values()):
+                continue
+            needed = _needed(reader, makers, aliases)
+            if update.number not in needed and reader is not update:
+                between = order[begin + 1 : end]
+                early = [group for group in between if group.number in needed]
+                late = [group for group in between if group.number not in needed]
+                order[begin : end + 1] = [*early, reader, update, *late]
+    return order
+
+
+def _changed(group: Group) -> list[Value]:
+    """What a group may change: the first operand of an update; a loop goes on from what it is given."""
+    if group.kind == "update":
+        inputs = group.members[group.update].inputs[:1]
+    else:
+        inputs = [atom for each in group.members.values() for atom in each.inputs if group.kind == "single"]
+    return [atom for atom in inputs if isinstance(atom, Value)]
+
+
+def _needed(group: Group, makers: Mapping[int, Group], aliases: Mapping[int, Value]) -> set[int]:
+    """The numbers of the groups that a group needs, directly or not."""
+    found: set[int] = set()
+    pending = [group]
+    while pending:
+        for maker in _before(pending.pop(), makers, aliases):
+            if maker.number not in found:
+                found.add(maker.number)
+                pending.append(maker)
+    return found
+
+
+def _base(value: Value, aliases: Mapping[int, Value]) -> Value:
+    while value.id in aliases:
+        value = aliases[value.id]
+    return value
+
+
 def _before(group: Group, makers: Mapping[int, Group], aliases: Mapping[int, Value]) -> list[Group]:
     found: list[Group] = []
     for identity in group.reads:

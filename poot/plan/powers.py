@@ -104,12 +104,12 @@ class Powers:
         while equation is not None and equation.primitive in ("mul", "div"):
             halves = self._split(equation)
             if halves is None:
-                break
+                return f"its weights are a {equation.primitive} by what is no row value"
             factors.append((equation.primitive, *halves[1:]))
             self._note(equation)
             equation = self.above(halves[0])
         if equation is None or equation.primitive != "exp":
-            return NO_SOFTMAX
+            return NO_SOFTMAX if equation is None else f"its weights are made by {equation.primitive}, not exp"
         self._note(equation)
         shifted = self.shifted(equation.inputs[0])
         return NO_SOFTMAX if shifted is None else (shifted[0], Power(shifted[1], tuple(reversed(factors))))

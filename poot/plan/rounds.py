@@ -175,6 +175,8 @@ class _Fusion:
         """Decide what stays in locals; False where threads would have to wait for each other."""
         rounds, backend = self.rounds, self.assembly.target.backend
         memory = False
+        if self.wide and any(part.launch.kernel in self.assembly.updating for part in self.parts):
+            return False  # what one thread changes now another one may change next
         for number, cell in self.cells.items():
             if number == rounds.counter:
                 continue

@@ -98,7 +98,7 @@ class _Numbers:
     def note(self, node: Let | For) -> None:
         """Note a local, or the variable of a loop."""
         name = node.var if isinstance(node, For) else node.name
-        if name not in self._once or (isinstance(node, Let) and not node.value.dtype.is_integer):
+        if name not in self._once or (isinstance(node, Let) and node.value.dtype.is_float):
             return
         if isinstance(node, Let):
             self._locals[name] = self._split(node.value)

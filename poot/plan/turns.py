@@ -55,6 +55,7 @@ class Turn:
             if spec.size and source != old:
                 self.copies.append((source, old))
         spare = [stack.source for stack in stacks]
+        self._merge_copies(spare)
         stacked = [replace(stack, source=self._origin(stack.source)) for stack in stacks if stack.spec.size]
         wholes = [stack for stack in stacked if not self._stack_within(stack)]
         for stack in wholes:
@@ -64,6 +65,28 @@ class Turn:
         self._drop_unread(spare)
         self.steps += [Copy(source, target) for source, target in self._ordered()]
         return tuple(self.steps)
+
+    def _merge_copies(self, spare: Sequence[int]) -> None:
+        """Let an array that is copied, then changed in part, be changed where it is, if nothing needs the old contents.
+
+        It must be needed no more after the copy, and the new one go to its place at the end, or both be of this turn.
+        """
+        for position in reversed(range(len(self.steps))):
+            step = self.steps[position]
+            if not isinstance(step, Copy) or step.target in (*self.carry, *spare):
+                continue
+            if any(number < position for number in self._all_users(step.target)):
+                continue
+            if any(number > position for number in self._all_users(step.source)):
+                continue
+            back = (step.target, step.source)
+            own = step.source not in (*self.carry, *spare) and bool(self._users(step.source, writes=True))
+            others = [pair for pair in self.copies if pair != back]
+            if any(step.source in pair for pair in others) or not (back in self.copies or own):
+                continue
+            del self.steps[position]
+            self.copies = others
+            self._rename(step.target, step.source, position)
 
     def hoist(self, keep: Sequence[int] = ()) -> list[Step]:
         """Take out the launches that do the same in every turn, unless they write a cell of `keep`.
@@ -127,6 +150,9 @@ class Turn:
             if any(slot == cell and (written if writes else read) for slot, read, written in self._uses(step))
         ]
 
+    def _all_users(self, cell: int) -> list[int]:
+        return [*self._users(cell, writes=True), *self._users(cell, writes=False)]
+
     def _writer(self, cell: int) -> tuple[int, Step] | None:
         """The only step that writes a cell, where there is one."""
         positions = self._users(cell, writes=True)
@@ -158,19 +184,25 @@ class Turn:
     def _put(self, position: int, kernel: Kernel, cells: Sequence[int]) -> None:
         launch = cast("Launch", self.steps[position])
         number = self.assembly.lowering.number(kernel)
+        if launch.kernel in self.assembly.updating:
+            self.assembly.updating.add(number)
         self.steps[position] = replace(launch, kernel=number, bindings=tuple(map(Binding, cells)))
 
     def _launch_of(self, cell: int) -> tuple[int, Launch, Kernel, str] | None:
-        """The only launch that writes a cell, with its kernel and the parameter that the cell alone is bound to."""
+        """The only launch that writes a cell, with its kernel and the parameter that the cell alone is bound to.
+
+        None where it changes what is there.
+        """
         found = self._writer(cell)
         if found is None or not isinstance(found[1], Launch):
             return None
         launch = found[1]
         kernel = self._kernel(launch)
-        names = [p.name for p, b in zip(kernel.buffers, launch.bindings, strict=True) if b.slot == cell]
-        if len(names) != 1 or launch.kernel in self.assembly.foreign or any(b.offset for b in launch.bindings):
+        params = [param for param, b in zip(kernel.buffers, launch.bindings, strict=True) if b.slot == cell]
+        whole = len(params) == 1 and params[0].access != "readwrite"
+        if not whole or launch.kernel in self.assembly.foreign or any(b.offset for b in launch.bindings):
             return None
-        return found[0], launch, kernel, names[0]
+        return found[0], launch, kernel, params[0].name
 
     # --- results of every turn ---
 

@@ -75,6 +75,18 @@ USES: Mapping[str, Use] = {
         lambda s, axis: s == ops.max(s, axis=axis, keepdims=True),
         lambda found, axis: bool(found.any(axis).all()),
     ),
+    "both scaled": (
+        lambda s, axis: s * 3.3 - ops.max(s, axis=axis, keepdims=True) * 3.3,
+        lambda found, axis: bool((found.max(axis) == 0).all()),
+    ),
+    "one scaled down": (
+        lambda s, axis: 0.7 * s + ops.max(s, axis=axis, keepdims=True) * -0.7,
+        lambda found, axis: bool((found.max(axis) == 0).all()),
+    ),
+    "softmax, scaled late": (
+        lambda s, axis: softmax(s * 3.3 - ops.max(s, axis=axis, keepdims=True) * 3.3, axis),
+        lambda found, axis: bool(np.isfinite(found).all() and np.abs(found.sum(axis) - 1).max() < 2e-2),
+    ),
     "softmax": (
         softmax,
         lambda found, axis: bool(np.isfinite(found).all() and np.abs(found.sum(axis) - 1).max() < 2e-2),
@@ -92,6 +104,7 @@ def check(score: Score, use: str, device: str, arrays: list[np.ndarray], axis: i
 @pytest.mark.parametrize("name", SCORES)
 def test_nothing_is_above_its_maximum(name: str, device_name: str) -> None:
     check(SCORES[name], "below the greatest", device_name, operands(5, 70, f32, 0), 1)
+    check(SCORES[name], "both scaled", device_name, operands(5, 7, f32, 0), 1)
     check(SCORES[name], "softmax", device_name, operands(7, 3, f32, 1), 0)
 
 

@@ -89,6 +89,26 @@ def test_both_operands_are_one_array(device_name: str) -> None:
     np.testing.assert_array_equal(np.asarray(found), wide @ wide.T)
 
 
+@pytest.mark.parametrize("k", [1, 7, 512])
+@pytest.mark.parametrize("form", ["cast", "map"])
+def test_an_operand_that_is_needed_elsewhere_too(form: str, k: int, device_name: str) -> None:
+    """Contractions of no rows, one and several; the operand is a result, or what another result is made of."""
+    make = {"cast": lambda w: w.astype(f32), "map": lambda w: ops.minimum(w, 1)}[form]
+    w = np.random.default_rng(0).integers(-2, 3, k).astype(np.int8 if form == "cast" else np.float32)
+    x = np.random.default_rng(1).integers(-2, 3, (3, k)).astype(np.float32)
+    functions = (
+        lambda x, w: (ops.vecdot(make(w), x[0]), make(w)),
+        lambda x, w: (ops.vecdot(make(w), make(w)), make(w) + 1),
+        lambda x, w: (x @ make(w), make(w)[::-1]),
+        lambda x, w: (x[:1] @ make(w)[:, None], make(w)),
+        lambda x, w: (ops.sum(make(w)), x @ make(w), ops.sort(make(w))),
+    )
+    for function in functions:
+        expected = TRACE(function).evaluate(x, w)
+        for found, wanted in zip(TRACE(function, device=device_name)(x, w), expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
 def test_casts_keep_their_order(device_name: str) -> None:
     """A cast through a dtype that is not the sums' own is not left out."""
     w = np.arange(-60, 60, dtype=np.int8).reshape(30, 4)

@@ -180,6 +180,12 @@ def dropped(q: Any, k: Any, v: Any, kept: Any) -> Any:
     return (ops.nn.softmax(q @ k.mT) * kept) @ v
 
 
+def rectified(q: Any, k: Any, v: Any) -> Any:
+    powers = ops.exp(q @ k.mT)
+    weights = ops.maximum(powers / ops.sum(powers, axis=-1, keepdims=True) - 0.01, 0.0)
+    return weights @ v
+
+
 def squared(q: Any, k: Any, v: Any) -> Any:
     scores = q @ k.mT
     powers = ops.exp(scores)
@@ -210,7 +216,8 @@ DECLINED: list[tuple[Callable[..., Any], tuple[ArraySpec, ...], str]] = [
     (reused, LONG, "read elsewhere, by reduce_sum"),
     (partial, LONG, "the sums of its weights are not read by its kernel"),
     (weighted_sums, (*LONG, f32[2, 256, 256]), "its sums are not of powers of its scores"),
-    (dropped, (*LONG, f32[2, 256, 256]), "no softmax of scores"),
+    (dropped, (*LONG, f32[2, 256, 256]), "a mul by what is no row value"),
+    (rectified, LONG, "made by max, not exp"),
     (squared, LONG, "not of powers of its scores"),
     (seen_column, (*LONG, f32[1]), "its reduce_sum goes along 257 elements, and 256 are contracted"),
     (queries_share_keys, LONG, "not along the axes that are contracted"),

@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from poot import forks
 from poot.backends.settings import byte_count
 from poot.errors import AllocationError, ArgumentError, DeviceError
 
@@ -44,8 +45,7 @@ before_allocate: Callable[[int], None] | None = None
 # Not reentrant: a lease that ends while its own thread holds the lock only queues its memory (`_give_back`).
 _lock = threading.Lock()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+forks.awaited(forks.LEAF, _lock.acquire, _lock.release)
 
 
 @functools.lru_cache(4096)

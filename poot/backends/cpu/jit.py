@@ -13,16 +13,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import os
 import re
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
-from poot.backends.cpu.llvm_calls import Gate, Machine, Module
+from poot import forks
+from poot.backends.cpu.llvm_calls import LLVMLITE_LOCK, Gate, Machine, Module
 from poot.backends.cpu.objects import undefined_symbols
 from poot.errors import CompileError, DeviceError
 
@@ -51,19 +52,10 @@ _compiling = Gate()
 _names = itertools.count()
 
 
-def _before_fork() -> None:
-    """A child must not inherit LLVM in the middle of another thread's work."""
-    _compiling.close()  # first: a thread inside may need the lock, where the last reference to an object goes
-    _lock.acquire()
-
-
-def _after_fork() -> None:
-    _lock.release()
-    _compiling.open()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+# A child must not inherit LLVM in the middle of another thread's work.
+forks.awaited(forks.COMPILING, _compiling.close, _compiling.open)
+forks.awaited(forks.LINKING, _lock.acquire, _lock.release)
+forks.awaited(forks.LLVM, LLVMLITE_LOCK.acquire, LLVMLITE_LOCK.release)
 
 
 @contextlib.contextmanager
@@ -258,10 +250,30 @@ class LoadedObject:
             with _lock:
                 tracker.close()
                 self._linker = None  # under the lock, since the last object takes its linker with it
+                _release_dropped()
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not finalizing():  # the process gives everything back, and modules may be gone already
-            self.close()
+        if self._tracker is None or finalizing():  # the process gives everything back; modules may be gone already
+            return
+        # A thread that collects garbage may hold any lock, so it waits for none: who holds this one does it then.
+        _dropped.append((self._tracker, self._linker))
+        self._tracker = self._linker = None
+        if _lock.acquire(blocking=False):
+            try:
+                _release_dropped()
+            finally:
+                _lock.release()
+
+
+#: The code of objects that are gone, and their linkers.
+_dropped: deque[tuple[llvm.ResourceTracker, llvm.LLJIT | None]] = deque()
+
+
+def _release_dropped() -> None:
+    """Release code that nobody has any more; the caller holds the lock."""
+    while _dropped:
+        tracker, _ = _dropped.pop()
+        tracker.close()
 
 
 def load_object(image: bytes, exports: Sequence[str], *, what: str = "object") -> LoadedObject:
@@ -274,6 +286,7 @@ def load_object(image: bytes, exports: Sequence[str], *, what: str = "object") -
     for name in exports:
         library.export_symbol(name)
     with _lock:
+        _release_dropped()
         try:
             linker = _linker()
             tracker = library.link(linker, f"poot.{next(_names)}")

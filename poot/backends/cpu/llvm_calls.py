@@ -22,6 +22,8 @@ from llvmlite.binding import ffi
 
 #: The version of llvmlite, and so of LLVM.
 VERSION: str = llvmlite.__version__
+#: The lock that llvmlite holds during each of its own calls.
+LLVMLITE_LOCK: threading.RLock = ffi.lib._lock._lock
 
 
 class Gate:

@@ -12,10 +12,10 @@ import linecache
 import re
 import subprocess
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
+from poot import forks
 from poot.backends.cuda.code import CudaCode
 from poot.backends.cuda.nvptx import ptxas
 from poot.backends.hip.metadata import usage
@@ -24,7 +24,7 @@ from poot.kernel.render.triton import TritonSource
 
 _numbers = itertools.count()
 #: Triton's code generator keeps state of its own; one compile at a time.
-triton_lock = threading.Lock()
+triton_lock = forks.Lock()
 _REGISTERS = re.compile(r"REG:(\d+).*?STACK:(\d+).*?SHARED:(\d+).*?LOCAL:(\d+)", re.DOTALL)
 
 

@@ -197,17 +197,20 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: DTypeLike = N
 
 
 def zeros(shape: int | Sequence[int], dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """An array of zeros."""
+    """An array of zeros.  f32 unless `dtype` says otherwise; ArgumentError for a negative extent."""
     return full(shape, 0, dtype=f32 if dtype is None else dtype, device=device)
 
 
 def ones(shape: int | Sequence[int], dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """An array of ones."""
+    """An array of ones.  f32 unless `dtype` says otherwise; ArgumentError for a negative extent."""
     return full(shape, 1, dtype=f32 if dtype is None else dtype, device=device)
 
 
 def empty(shape: int | Sequence[int], dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """An array to be filled later; arrays do not change, so it is one of zeros."""
+    """An array to be filled later; arrays do not change, so it is one of zeros.
+
+    f32 unless `dtype` says otherwise.
+    """
     return full(shape, 0, dtype=f32 if dtype is None else dtype, device=device)
 
 
@@ -339,7 +342,10 @@ def between(low: Array, high: Array, part: Array) -> Array:
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike = None, *, device: Any = None) -> Array:
-    """A matrix of ones on the k-th diagonal and zeros elsewhere."""
+    """A matrix of ones on the k-th diagonal and zeros elsewhere.
+
+    Of shape (n_rows, n_cols), f32 unless `dtype` says otherwise.
+    """
     shape = shape_argument((n_rows, n_rows if n_cols is None else n_cols), "eye")
     with placed(device):
         return astype(iota(shape, 0) + _diagonal(k, shape) == iota(shape, 1), f32 if dtype is None else dtype)

@@ -23,37 +23,49 @@ from poot.trace.source import user_location
 
 
 def add(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 + x2.  Integers wrap; of two bools, their disjunction."""
+    """x1 + x2.  Integers wrap; of two bools, their disjunction.
+
+    The operands promote and broadcast together.
+    """
     return binary("add", x1, x2, "add", bools="or")
 
 
 def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 - x2.  Integers wrap; DTypeError for two bools."""
+    """x1 - x2.  Integers wrap; DTypeError for two bools.  The operands promote and broadcast together."""
     return binary("sub", x1, x2, "subtract")
 
 
 def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 * x2.  Integers wrap; of two bools, their conjunction."""
+    """x1 * x2.  Integers wrap; of two bools, their conjunction.
+
+    The operands promote and broadcast together.
+    """
     return binary("mul", x1, x2, "multiply", bools="and")
 
 
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 / x2 in floats; integers give f32."""
+    """x1 / x2 in floats; integers give f32.  The operands promote and broadcast together."""
     return bind1("div", harmonise((x1, x2), common_float(x1, x2, what="divide"), "divide"))
 
 
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The quotient rounded down.  An integer divided by zero gives 0."""
+    """The quotient rounded down.  An integer divided by zero gives 0.
+
+    The operands promote and broadcast together.
+    """
     return binary("floor_div", x1, x2, "floor_divide")
 
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """What `floor_divide` leaves, with the sign of x2.  An integer divided by zero leaves 0."""
+    """What `floor_divide` leaves, with the sign of x2.  An integer divided by zero leaves 0.
+
+    The operands promote and broadcast together.
+    """
     return binary("rem", x1, x2, "remainder")
 
 
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
-    """(floor_divide(x1, x2), remainder(x1, x2))."""
+    """(floor_divide(x1, x2), remainder(x1, x2)).  Of the operands' common dtype and shape."""
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
@@ -87,12 +99,18 @@ def _repeated(x: Operand, exponent: int) -> Array:
 
 
 def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The larger of x1 and x2; NaN where one is NaN; +0.0 counts as larger than -0.0."""
+    """The larger of x1 and x2; NaN where one is NaN; +0.0 counts as larger than -0.0.
+
+    The operands promote and broadcast together; of bools they are `or` and `and`.
+    """
     return binary("max", x1, x2, "maximum", bools="or")
 
 
 def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The smaller of x1 and x2; NaN where one is NaN; -0.0 counts as smaller than +0.0."""
+    """The smaller of x1 and x2; NaN where one is NaN; -0.0 counts as smaller than +0.0.
+
+    The operands promote and broadcast together; of bools they are `or` and `and`.
+    """
     return binary("min", x1, x2, "minimum", bools="and")
 
 
@@ -107,27 +125,27 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
 
 
 def negative(x: ArrayLike, /) -> Array:
-    """-x.  Integers wrap."""
+    """The number with its sign changed, -x.  Integers wrap.  In x's dtype; DTypeError for bools."""
     return number_map("neg", x, "negative")
 
 
 def positive(x: ArrayLike, /) -> Array:
-    """The operand itself, as an array."""
+    """The operand itself, as an array.  Of the same dtype and shape."""
     return lift(cast(x, dtype_of(x)))
 
 
 def abs(x: ArrayLike, /) -> Array:
-    """The absolute value; of the least integer, itself."""
+    """The absolute value; of the least integer, itself.  In x's dtype; DTypeError for bools."""
     return number_map("abs", x, "abs")
 
 
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1 as x is below, at or above zero; NaN stays NaN."""
+    """-1, 0 or 1 as x is below, at or above zero; NaN stays NaN.  In x's dtype; DTypeError for bools."""
     return number_map("sign", x, "sign")
 
 
 def square(x: ArrayLike, /) -> Array:
-    """The square, x * x."""
+    """The square, x * x.  In x's dtype; integers wrap."""
     return multiply(x, x)
 
 
@@ -135,62 +153,68 @@ def square(x: ArrayLike, /) -> Array:
 
 
 def sqrt(x: ArrayLike, /) -> Array:
-    """The square root; NaN below zero."""
+    """The square root; NaN below zero.  Floats keep their dtype, integers and bools give f32."""
     return float_map("sqrt", x)
 
 
 def rsqrt(x: ArrayLike, /) -> Array:
-    """1 / sqrt(x)."""
+    """The reciprocal of the square root, 1 / sqrt(x).  Floats keep their dtype, integers and bools give f32."""
     return float_map("rsqrt", x)
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
-    """1 / x."""
+    """The reciprocal, 1 / x; an infinity of zero.  Floats keep their dtype, integers and bools give f32."""
     return float_map("recip", x)
 
 
 def exp(x: ArrayLike, /) -> Array:
-    """E to the power x."""
+    """The exponential function, e to the power x.  Floats keep their dtype, integers and bools give f32."""
     return float_map("exp", x)
 
 
 def log(x: ArrayLike, /) -> Array:
-    """The natural logarithm; -inf at zero and NaN below it."""
+    """The natural logarithm; -inf at zero and NaN below it.
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     return float_map("log", x)
 
 
 def sin(x: ArrayLike, /) -> Array:
-    """The sine of x in radians."""
+    """The sine of x in radians.  Floats keep their dtype, integers and bools give f32."""
     return float_map("sin", x)
 
 
 def cos(x: ArrayLike, /) -> Array:
-    """The cosine of x in radians."""
+    """The cosine of x in radians.  Floats keep their dtype, integers and bools give f32."""
     return float_map("cos", x)
 
 
 def tanh(x: ArrayLike, /) -> Array:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.  Floats keep their dtype, integers and bools give f32."""
     return float_map("tanh", x)
 
 
 def erf(x: ArrayLike, /) -> Array:
-    """The error function."""
+    """The error function.  Floats keep their dtype, integers and bools give f32."""
     return float_map("erf", x)
 
 
 def expm1(x: ArrayLike, /) -> Array:
-    """exp(x) - 1, accurate near zero."""
+    """exp(x) - 1, accurate near zero.  Floats keep their dtype, integers and bools give f32."""
     return float_map("expm1", x)
 
 
 def log1p(x: ArrayLike, /) -> Array:
-    """log(1 + x), accurate near zero."""
+    """log(1 + x), accurate near zero.  Floats keep their dtype, integers and bools give f32."""
     return float_map("log1p", x)
 
 
 def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The angle in radians, from -π to π, of the point with abscissa x2 and ordinate x1."""
+    """The angle in radians, from -π to π, of the point with abscissa x2 and ordinate x1.
+
+    The operands promote and broadcast together; integers and bools give f32.
+    """
     return bind1("atan2", harmonise((x1, x2), common_float(x1, x2, what="atan2"), "atan2"))
 
 

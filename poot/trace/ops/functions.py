@@ -21,25 +21,37 @@ _LARGE = 1e9
 
 
 def exp2(x: ArrayLike, /) -> Array:
-    """2 to the power x."""
+    """Powers of two, 2 to the power x.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "exp2")
     return narrowed(elementwise.pow(2.0, wide), dtype)
 
 
 def log2(x: ArrayLike, /) -> Array:
-    """The logarithm to base 2."""
+    """The logarithm to base 2.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "log2")
     return narrowed(elementwise.log(wide) * (1 / _LN2), dtype)
 
 
 def log10(x: ArrayLike, /) -> Array:
-    """The logarithm to base 10."""
+    """The logarithm to base 10.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "log10")
     return narrowed(elementwise.log(wide) * (1 / math.log(10)), dtype)
 
 
 def cbrt(x: ArrayLike, /) -> Array:
-    """The cube root, with the sign of x: a power, and one step of Newton's method for what the rounded 1/3 cost."""
+    """The cube root, with the sign of x: a power, and one step of Newton's method for what the rounded 1/3 cost.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "cbrt")
     size = elementwise.abs(wide)
     plain = logic.logical_and(logic.isfinite(size), size > 0)
@@ -50,30 +62,45 @@ def cbrt(x: ArrayLike, /) -> Array:
 
 
 def tan(x: ArrayLike, /) -> Array:
-    """The tangent of x in radians."""
+    """The tangent of x in radians.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "tan")
     return narrowed(elementwise.sin(wide) / elementwise.cos(wide), dtype)
 
 
 def asin(x: ArrayLike, /) -> Array:
-    """The angle whose sine is x; NaN outside [-1, 1]."""
+    """The angle whose sine is x; NaN outside [-1, 1].
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "asin")
     return narrowed(elementwise.atan2(wide, elementwise.sqrt((1 - wide) * (1 + wide))), dtype)
 
 
 def acos(x: ArrayLike, /) -> Array:
-    """The angle from 0 to π whose cosine is x; NaN outside [-1, 1]."""
+    """The angle from 0 to π whose cosine is x; NaN outside [-1, 1].
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "acos")
     return narrowed(elementwise.atan2(elementwise.sqrt((1 - wide) * (1 + wide)), wide), dtype)
 
 
 def atan(x: ArrayLike, /) -> Array:
-    """The angle from -π/2 to π/2 whose tangent is x."""
+    """The angle from -π/2 to π/2 whose tangent is x.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     return elementwise.atan2(x, 1.0)
 
 
 def sinh(x: ArrayLike, /) -> Array:
-    """The hyperbolic sine."""
+    """The hyperbolic sine.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "sinh")
     size = elementwise.abs(wide)
     near = size < 20
@@ -84,7 +111,10 @@ def sinh(x: ArrayLike, /) -> Array:
 
 
 def cosh(x: ArrayLike, /) -> Array:
-    """The hyperbolic cosine."""
+    """The hyperbolic cosine.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "cosh")
     half = elementwise.exp(elementwise.abs(wide) * 0.5)
     rising = half * 0.5 * half
@@ -92,7 +122,10 @@ def cosh(x: ArrayLike, /) -> Array:
 
 
 def asinh(x: ArrayLike, /) -> Array:
-    """The inverse of sinh."""
+    """The inverse of sinh.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "asinh")
     size = elementwise.abs(wide)
     small = logic.where(size < _LARGE, size, 0)
@@ -102,7 +135,10 @@ def asinh(x: ArrayLike, /) -> Array:
 
 
 def acosh(x: ArrayLike, /) -> Array:
-    """The inverse of cosh; NaN below 1."""
+    """The inverse of cosh; NaN below 1.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "acosh")
     above = wide - 1
     small = logic.where(wide < _LARGE, above, 0)
@@ -112,21 +148,30 @@ def acosh(x: ArrayLike, /) -> Array:
 
 
 def atanh(x: ArrayLike, /) -> Array:
-    """The inverse of tanh; infinite at -1 and 1, NaN beyond."""
+    """The inverse of tanh; infinite at -1 and 1, NaN beyond.
+
+    Floats keep their dtype, integers and bools give f32.  f16 and bf16 are computed in f32.
+    """
     wide, dtype = widened(x, "atanh")
     size = elementwise.abs(wide)
     return narrowed(copysign(0.5 * elementwise.log1p(2 * size / (1 - size)), wide), dtype)
 
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 with the sign of x2, which may be that of a zero or a NaN."""
+    """x1 with the sign of x2, which may be that of a zero or a NaN.
+
+    The operands promote and broadcast together, to floats: integers and bools give f32.
+    """
     a, b = _pair(x1, x2, common_float(x1, x2, what="copysign"))
     size = elementwise.abs(a)
     return logic.where(logic.signbit(b), -size, size)
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The next number of the dtype after x1 in the direction of x2."""
+    """The next number of the dtype after x1 in the direction of x2.
+
+    The operands promote and broadcast together, to floats: integers and bools give f32.
+    """
     a, b = _pair(x1, x2, common_float(x1, x2, what="nextafter"))
     signed = logic.SIGNED[a.dtype.bits]
     bits = logic.bitcast(a, signed)
@@ -138,7 +183,10 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The square root of x1² + x2², without overflow on the way; infinite if either is."""
+    """The square root of x1² + x2², without overflow on the way; infinite if either is.
+
+    The operands promote and broadcast together, to floats: integers and bools give f32.
+    """
     dtype = common_float(x1, x2, what="hypot")
     a, b = (elementwise.abs(widened(x, "hypot")[0]) for x in _pair(x1, x2, dtype))
     high, low = elementwise.maximum(a, b), elementwise.minimum(a, b)
@@ -149,7 +197,10 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The logarithm of exp(x1) + exp(x2)."""
+    """The logarithm of exp(x1) + exp(x2).
+
+    The operands promote and broadcast together, to floats: integers and bools give f32.
+    """
     dtype = common_float(x1, x2, what="logaddexp")
     a, b = (widened(x, "logaddexp")[0] for x in _pair(x1, x2, dtype))
     high = elementwise.maximum(a, b)

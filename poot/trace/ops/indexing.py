@@ -352,7 +352,11 @@ def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int
 
 
 def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[ArrayLike], /) -> Array:
-    """The array with the part that begins at `starts` replaced by `update`; starts are moved as in `dynamic_slice`."""
+    """The array with the part that begins at `starts` replaced by `update`; starts are moved as in `dynamic_slice`.
+
+    `update` is cast to the dtype of x and has as many axes; ShapeError where it is larger, DTypeError for starts that
+    are no integers.
+    """
     dtype = dtype_of(x)
     operand, starts = cast(x, dtype), operands(starts, "dynamic_update_slice: starts")
     with joined(operand, update, *starts):

@@ -23,47 +23,47 @@ UNSIGNED: dict[int, DType] = {8: u8, 16: u16, 32: u32, 64: u64}
 
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """True where x is neither infinite nor NaN."""
+    """True where x is neither infinite nor NaN.  Bools of x's shape; of integers and bools too."""
     return float_map("is_finite", x)
 
 
 def isnan(x: ArrayLike, /) -> Array:
-    """True where x is NaN."""
+    """True where x is NaN.  Bools of x's shape; of integers and bools too."""
     return not_equal(x, x)
 
 
 def isinf(x: ArrayLike, /) -> Array:
-    """True where x is an infinity."""
+    """True where x is an infinity.  Bools of x's shape; of integers and bools too."""
     return logical_and(logical_not(isfinite(x)), equal(x, x))
 
 
 def equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where x1 == x2; NaN equals nothing."""
+    """True where x1 == x2; NaN equals nothing.  Bools, of any numbers that promote and broadcast together."""
     return compare("eq", x1, x2, "equal")
 
 
 def not_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where x1 != x2."""
+    """True where x1 != x2.  Bools, of any numbers that promote and broadcast together."""
     return compare("ne", x1, x2, "not_equal")
 
 
 def less(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where x1 < x2."""
+    """True where x1 < x2.  Bools, of any numbers that promote and broadcast together."""
     return compare("lt", x1, x2, "less")
 
 
 def less_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where x1 <= x2."""
+    """True where x1 <= x2.  Bools, of any numbers that promote and broadcast together."""
     return compare("le", x1, x2, "less_equal")
 
 
 def greater(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where x1 > x2."""
+    """True where x1 > x2.  Bools, of any numbers that promote and broadcast together."""
     return compare("gt", x1, x2, "greater")
 
 
 def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where x1 >= x2."""
+    """True where x1 >= x2.  Bools, of any numbers that promote and broadcast together."""
     return compare("ge", x1, x2, "greater_equal")
 
 
@@ -71,22 +71,22 @@ def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where both are not zero."""
+    """True where both are not zero.  Bools, of operands of any dtypes that broadcast together."""
     return logical("and", x1, x2, "logical_and")
 
 
 def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where one or both are not zero."""
+    """True where one or both are not zero.  Bools, of operands of any dtypes that broadcast together."""
     return logical("or", x1, x2, "logical_or")
 
 
 def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """True where one, and one only, is not zero."""
+    """True where one, and one only, is not zero.  Bools, of operands of any dtypes that broadcast together."""
     return logical("xor", x1, x2, "logical_xor")
 
 
 def logical_not(x: ArrayLike, /) -> Array:
-    """True where x is zero."""
+    """True where x is zero.  Bools of x's shape, of any dtype."""
     return bind1("not", (truth(x),))
 
 
@@ -161,7 +161,7 @@ def bitcast(x: ArrayLike, dtype: DTypeLike, /) -> Array:
 
 
 def signbit(x: ArrayLike, /) -> Array:
-    """True where x is negative, -0.0 and NaN with its sign set included."""
+    """True where x is negative, -0.0 and NaN with its sign set included.  Bools of x's shape."""
     dtype = dtype_of(x, "signbit")
     return less(bitcast(x, SIGNED[dtype.bits]) if dtype.is_float else x, 0)
 
@@ -231,7 +231,7 @@ def nan_to_num(x: ArrayLike, /, nan: float = 0.0, posinf: float | None = None, n
 
 
 def where(condition: ArrayLike, x1: ArrayLike | None = None, x2: ArrayLike | None = None, /) -> Array:
-    """x1 where `condition` is true (not zero), x2 elsewhere; the three broadcast together.
+    """x1 where `condition` is true (not zero), x2 elsewhere, in the dtype that both promote to; the three broadcast.
 
     NumPy's form of the condition alone, which finds positions, refuses: their number depends on values.
     """

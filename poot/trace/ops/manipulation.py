@@ -55,7 +55,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 def swapaxes(x: ArrayLike, axis1: int, axis2: int, /) -> Array:
-    """Two axes interchanged."""
+    """Two axes interchanged.  ArgumentError for an axis that x has not."""
     rank = len(shape_of(x))
     first, second = _axes.one_axis(axis1, rank, "swapaxes"), _axes.one_axis(axis2, rank, "swapaxes")
     order = list(range(rank))
@@ -64,7 +64,10 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int, /) -> Array:
 
 
 def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int], /) -> Array:
-    """Axes `source` moved to the places `destination`, the others kept in order."""
+    """Axes `source` moved to the places `destination`, the others kept in order.
+
+    ArgumentError for an axis that x has not, or one named twice.
+    """
     rank = len(shape_of(x))
     sources, targets = _axes.many_axes(source, rank, "moveaxis"), _axes.many_axes(destination, rank, "moveaxis")
     if len(sources) != len(targets):

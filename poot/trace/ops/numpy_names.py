@@ -68,12 +68,12 @@ def column_stack(xs: Sequence[ArrayLike], /) -> Array:
 
 
 def fliplr(x: ArrayLike, /) -> Array:
-    """The second axis backwards."""
+    """The elements with the second axis backwards; ArgumentError below two axes."""
     return manipulation.flip(x, axis=one_axis(1, len(shape_of(x)), "fliplr"))
 
 
 def flipud(x: ArrayLike, /) -> Array:
-    """The first axis backwards."""
+    """The elements with the first axis backwards; ArgumentError of none."""
     return manipulation.flip(x, axis=one_axis(0, len(shape_of(x)), "flipud"))
 
 
@@ -114,12 +114,12 @@ def nonzero() -> NoReturn:
 
 
 def radians(x: ArrayLike, /) -> Array:
-    """Degrees in radians."""
+    """The angles x, in degrees, in radians.  Floats keep their dtype, integers and bools give f32."""
     return _scaled(x, math.pi / 180)
 
 
 def degrees(x: ArrayLike, /) -> Array:
-    """Radians in degrees."""
+    """The angles x, in radians, in degrees.  Floats keep their dtype, integers and bools give f32."""
     return _scaled(x, 180 / math.pi)
 
 

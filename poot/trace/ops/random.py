@@ -282,14 +282,14 @@ def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = f32) -> Array:
 
 
 def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = f32) -> Array:
-    """Exponential floats of mean 1."""
+    """Exponential floats of mean 1, of a float dtype; DTypeError for another."""
     found = _float_dtype(dtype, "exponential")
     unit = _unit(key, shape_argument(shape), f64 if found is f64 else f32)
     return lift(cast(-elementwise.log1p(-unit), found))
 
 
 def gumbel(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = f32) -> Array:
-    """Floats of the standard Gumbel distribution."""
+    """Floats of the standard Gumbel distribution, of a float dtype; DTypeError for another."""
     found = _float_dtype(dtype, "gumbel")
     extents = shape_argument(shape)
     if found is f64:

@@ -102,7 +102,7 @@ def var(
 def std(
     x: ArrayLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None
 ) -> Array:
-    """The square root of `var`."""
+    """The standard deviation, the square root of `var`, along axes; in floats, integers and bools give f32."""
     wide, dtype = _wide(x, "std")
     squared = _variance(wide, axis, number(correction if ddof is None else ddof, "std: correction"), keepdims)
     return _as(elementwise.sqrt(squared), dtype)

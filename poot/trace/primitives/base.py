@@ -81,6 +81,23 @@ class PullContext:
     params: Params
 
 
+#: Writes one element of a result: its index, and the element.
+Writer: TypeAlias = Callable[[Sequence[Expr], Expr], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """How a result is made in the memory of the first operand, of which few elements change.
+
+    `points(operand specs, params)` is the shape of a grid no two points of which change the same element, or None where
+    there is no such grid.  `body(context, point, write)` changes the elements of one point, one after another.  It
+    reads the first operand nowhere but at those, and `context.readers[0]` gives them as they are by then.
+    """
+
+    points: Callable[[tuple[ArraySpec, ...], Params], tuple[int, ...] | None]
+    body: Callable[[PullContext, tuple[Expr, ...], Writer], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Pull:
     """Each output element is computed from its index: `body(context, index)` gives one expression an output.
@@ -88,11 +105,13 @@ class Pull:
     `movement` says that every output element is a copy of at most one operand element, or a constant, so that the
     planner may fold the rule into the index expressions of whoever reads the result.  A body may emit statements
     (loops, conditions) through the builder; it reads operands through the readers of its context alone, each at indices
-    of the builder's index dtype, and only where control flow has made them in bounds.
+    of the builder's index dtype, and only where control flow has made them in bounds.  `update` is another way to the
+    result, for loops that carry it.
     """
 
     body: Callable[[PullContext, tuple[Expr, ...]], tuple[Expr, ...]]
     movement: bool = False
+    update: Update | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from poot.kernel.ir import Expr
 from poot.trace.graph import Graph, Params
 from poot.trace.literals import literal
 from poot.trace.primitives import rules
-from poot.trace.primitives.base import Example, OracleCall, Primitive, Pull, PullContext, register
+from poot.trace.primitives.base import Example, OracleCall, Primitive, Pull, PullContext, Update, Writer, register
 from poot.trace.primitives.indexing import all_of, check_index, clamped, fits, within, wrapped
 
 Array = np.ndarray[Any, Any]
@@ -341,6 +341,14 @@ def _dynamic_update_slice_read(context: PullContext, index: Index) -> Expr:
     return result
 
 
+def _dynamic_update_slice_write(context: PullContext, index: Index, write: Writer) -> None:
+    operand, update = context.inputs[:2]
+    axes = zip(operand.shape, update.shape, strict=True)
+    lows = [_low(context, number, extent, size) for number, (extent, size) in enumerate(axes, 2)]
+    place = [context.k.op("add", low, i) for low, i in zip(lows, index, strict=True)]
+    write(place, context.readers[1](index))
+
+
 register(
     Primitive(
         "dynamic_update_slice",
@@ -349,7 +357,11 @@ register(
         "so that it lies inside",
         _dynamic_update_slice_type,
         _dynamic_update_slice,
-        Pull(lambda context, index: (_dynamic_update_slice_read(context, index),), movement=True),
+        Pull(
+            lambda context, index: (_dynamic_update_slice_read(context, index),),
+            movement=True,
+            update=Update(lambda specs, params: specs[1].shape, _dynamic_update_slice_write),
+        ),
         examples=tuple(
             Example((shape, size) + ((),) * len(shape), Params(), (None, None) + ((low, 12),) * len(shape), dtypes)
             for shape, size, low, dtypes in (

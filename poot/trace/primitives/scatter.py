@@ -20,7 +20,18 @@ from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Expr
 from poot.trace.graph import Graph, Params
 from poot.trace.primitives import rules
-from poot.trace.primitives.base import EXACT, Example, Numerics, OracleCall, Primitive, Pull, PullContext, register
+from poot.trace.primitives.base import (
+    EXACT,
+    Example,
+    Numerics,
+    OracleCall,
+    Primitive,
+    Pull,
+    PullContext,
+    Update,
+    Writer,
+    register,
+)
 from poot.trace.primitives.index import (
     batch_axes,
     check_indices,
@@ -104,6 +115,41 @@ def _read(context: PullContext, name: str, index: Index, combine: str | None) ->
     return k.cast(result, operand.dtype)
 
 
+#: Updates that one thread may make after another.
+_SERIAL = 64
+
+
+def _points(specs: Specs, params: Params, combine: str | None) -> tuple[int, ...] | None:
+    """One point for each element of a window, and each of a batch: it takes the updates in order."""
+    operand, indices, _ = specs
+    batch = batch_axes(params)
+    rounded_once = combine is not None and accumulator(operand.dtype) is not operand.dtype
+    if rounded_once or int(np.prod(indices.shape[batch:-1], dtype=np.int64)) > _SERIAL:
+        return None
+    return (*operand.shape[:batch], *(operand.shape[axis] for axis in window_axes(operand, params)))
+
+
+def _write(context: PullContext, name: str, point: Index, write: Writer, combine: str | None) -> None:
+    """One element of each window: the operand's, changed by its update."""
+    k, (operand, indices, _) = context.k, context.inputs
+    axes, batch = rules.integers("scatter", context.params, "axes"), batch_axes(context.params)
+    mode = str(context.params["mode"])
+    window = point[batch:]
+    with ExitStack() as loops:
+        inner = [loops.enter_context(k.for_(k.i(0), k.i(count))) for count in indices.shape[batch:-1]]
+        position = (*point[:batch], *inner)
+        place = dict(enumerate(point[:batch])) | dict(zip(window_axes(operand, context.params), window, strict=True))
+        meets: list[Expr] = []
+        for item, axis in enumerate(axes):
+            raw = k.let(context.readers[1]((*position, k.i(item))), "index")
+            place[axis], conditions = _in_mode(k, name, raw, axis, operand.shape[axis], mode)
+            meets += conditions
+        at = [place[axis] for axis in range(operand.rank)]
+        with k.if_(all_of(k, meets)):
+            update = context.readers[2]((*position, *window))
+            write(at, update if combine is None else k.op(combine, context.readers[0](at), update))
+
+
 def _in_mode(k: KernelBuilder, name: str, raw: Expr, axis: int, extent: int, mode: str) -> tuple[Expr, list[Expr]]:
     """The place of an update on an axis, and the conditions under which there is one."""
     if mode == "clip":
@@ -171,7 +217,13 @@ def _scatter(
             doc,
             _type_rule(name, dtypes),
             _oracle(name, oracle),
-            Pull(lambda context, index: (_read(context, name, index, combine),)),
+            Pull(
+                lambda context, index: (_read(context, name, index, combine),),
+                update=Update(
+                    lambda specs, params: _points(specs, params, combine),
+                    lambda context, point, write: _write(context, name, point, write, combine),
+                ),
+            ),
             dtypes,
             numerics,
             _examples(),

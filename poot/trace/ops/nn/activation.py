@@ -31,21 +31,30 @@ def relu6(x: ArrayLike, /) -> Array:
 
 
 def leaky_relu(x: ArrayLike, /, slope: ArrayLike = 0.01) -> Array:
-    """X where it is not negative, else slope * x; `slope` may be an array that broadcasts with x."""
+    """The leaky ReLU: x where it is not negative, else slope * x; `slope` may be an array that broadcasts with x.
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "leaky_relu")
     with joined(wide, slope):
         return narrowed(logic.where(wide < 0, wide * lift(cast(slope, wide.dtype)), wide), dtype)
 
 
 def elu(x: ArrayLike, /, alpha: float = 1.0) -> Array:
-    """The exponential linear unit (Clevert et al., arXiv:1511.07289): x above zero, else alpha * (exp(x) - 1)."""
+    """The exponential linear unit (Clevert et al., arXiv:1511.07289): x above zero, else alpha * (exp(x) - 1).
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "elu")
     alpha = scalar(alpha, "elu: alpha")
     return narrowed(logic.where(wide > 0, wide, alpha * elementwise.expm1(wide)), dtype)
 
 
 def celu(x: ArrayLike, /, alpha: float = 1.0) -> Array:
-    """The continuously differentiable ELU (Barron, arXiv:1704.07483): alpha * (exp(x / alpha) - 1) below zero."""
+    """The continuously differentiable ELU (Barron, arXiv:1704.07483): alpha * (exp(x / alpha) - 1) below zero.
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     alpha = number(alpha, "celu: alpha")
     if alpha == 0:
         raise ArgumentError(what="celu: alpha", actual=alpha, expected="a number other than 0", where=user_location())
@@ -59,7 +68,10 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 def selu(x: ArrayLike, /) -> Array:
-    """The scaled ELU of self-normalising networks (Klambauer et al., arXiv:1706.02515)."""
+    """The scaled ELU of self-normalising networks (Klambauer et al., arXiv:1706.02515).
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "selu")
     below = _SELU_ALPHA * elementwise.expm1(wide)
     return narrowed(_SELU_SCALE * logic.where(wide > 0, wide, below), dtype)
@@ -69,37 +81,49 @@ def selu(x: ArrayLike, /) -> Array:
 
 
 def sigmoid(x: ArrayLike, /) -> Array:
-    """1 / (1 + exp(-x))."""
+    """The logistic function, 1 / (1 + exp(-x)).  Floats keep their dtype, integers and bools give f32."""
     wide, dtype = widened(x, "sigmoid")
     return narrowed(_sigmoid(wide), dtype)
 
 
 def log_sigmoid(x: ArrayLike, /) -> Array:
-    """The logarithm of sigmoid, without its loss of accuracy: -softplus(-x)."""
+    """The logarithm of sigmoid, without its loss of accuracy: -softplus(-x).
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "log_sigmoid")
     return narrowed(-_softplus(-wide), dtype)
 
 
 def silu(x: ArrayLike, /) -> Array:
-    """The sigmoid linear unit, x * sigmoid(x), also called swish (Elfwing et al., arXiv:1702.03118)."""
+    """The sigmoid linear unit, x * sigmoid(x), also called swish (Elfwing et al., arXiv:1702.03118).
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "silu")
     return narrowed(_silu(wide), dtype)
 
 
 def softplus(x: ArrayLike, /) -> Array:
-    """log(1 + exp(x)), which neither overflows nor cancels."""
+    """log(1 + exp(x)), which neither overflows nor cancels.
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "softplus")
     return narrowed(_softplus(wide), dtype)
 
 
 def softsign(x: ArrayLike, /) -> Array:
-    """X / (1 + |x|)."""
+    """The soft sign, x / (1 + |x|).  Floats keep their dtype, integers and bools give f32."""
     wide, dtype = widened(x, "softsign")
     return narrowed(wide / (1 + elementwise.abs(wide)), dtype)
 
 
 def mish(x: ArrayLike, /) -> Array:
-    """X * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
+    """Mish (Misra, arXiv:1908.08681): x * tanh(softplus(x)).
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "mish")
     return narrowed(wide * elementwise.tanh(_softplus(wide)), dtype)
 
@@ -115,13 +139,19 @@ def gelu(x: ArrayLike, /, approximate: Approximation = False) -> Array:
 
 
 def hardsigmoid(x: ArrayLike, /) -> Array:
-    """The sigmoid in three straight pieces: min(max(x + 3, 0), 6) / 6."""
+    """The sigmoid in three straight pieces: min(max(x + 3, 0), 6) / 6.
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "hardsigmoid")
     return narrowed(elementwise.clip(wide + 3, 0, 6) / 6, dtype)
 
 
 def hardswish(x: ArrayLike, /) -> Array:
-    """X * min(max(x + 3, 0), 6) / 6 (Howard et al., arXiv:1905.02244)."""
+    """The hard swish (Howard et al., arXiv:1905.02244): x * min(max(x + 3, 0), 6) / 6.
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "hardswish")
     return narrowed(wide * elementwise.clip(wide + 3, 0, 6) / 6, dtype)
 
@@ -132,7 +162,10 @@ def hardtanh(x: ArrayLike, /) -> Array:
 
 
 def softcap(x: ArrayLike, /, cap: ArrayLike) -> Array:
-    """Cap * tanh(x / cap): x where it is small, and never beyond ±cap (Gemma Team, arXiv:2408.00118)."""
+    """Logits kept in bounds (Gemma Team, arXiv:2408.00118): cap * tanh(x / cap), near x where that is small.
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     known = python_number(cap)
     if isinstance(known, (int, float)) and not known > 0:
         raise ArgumentError(
@@ -189,12 +222,12 @@ def glu(x: ArrayLike, /, axis: int = -1) -> Array:
 
 
 def swiglu(gate: ArrayLike, up: ArrayLike, /) -> Array:
-    """silu(gate) * up (Shazeer, arXiv:2002.05202), of two arrays that broadcast together."""
+    """silu(gate) * up (Shazeer, arXiv:2002.05202), of two arrays that broadcast; floats, or f32."""
     return _gated(_silu, gate, up, "swiglu")
 
 
 def geglu(gate: ArrayLike, up: ArrayLike, /, approximate: Approximation = False) -> Array:
-    """gelu(gate) * up (Shazeer, arXiv:2002.05202), of two arrays that broadcast together."""
+    """gelu(gate) * up (Shazeer, arXiv:2002.05202), of two arrays that broadcast; floats, or f32."""
     _check_approximation(approximate, "geglu")
     return _gated(lambda x: _gelu(x, approximate), gate, up, "geglu")
 

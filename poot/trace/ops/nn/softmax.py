@@ -19,7 +19,10 @@ def softmax(x: ArrayLike, /, axis: int = -1) -> Array:
 
 
 def log_softmax(x: ArrayLike, /, axis: int = -1) -> Array:
-    """The logarithm of softmax, without its loss of accuracy."""
+    """The logarithm of softmax along an axis, without its loss of accuracy.
+
+    Floats keep their dtype, integers and bools give f32.
+    """
     wide, dtype = widened(x, "log_softmax")
     place = one_axis(axis, wide.ndim, "log_softmax")
     if wide.size == 0:

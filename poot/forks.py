@@ -1,0 +1,100 @@
+"""Locks when a process forks: the child has the one thread that forked, and a lock of any other would be held for ever.
+
+Two kinds of locks are safe in a child:
+
+- `Lock`, which the child finds free.  It is for what is whole between any two lines of Python.
+- One that the fork waits for, by `awaited`: whatever another thread does under it is done, and none begins anew, until
+  the child is there.  It is for work that the child goes on with: a device that is being opened, a module that is being
+  imported, LLVM.  They are taken in the order of their ranks, so a thread that holds one may wait for those of a higher
+  rank, and for nothing else that a fork waits for; least of all may it run a user's code.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final
+
+_generation: list[int] = [0]
+
+
+class Lock:
+    """A lock for `with`, reentrant where that is asked for, which is free in a forked child whoever holds it."""
+
+    __slots__ = ("_generation", "_kind", "_lock")
+
+    def __init__(self, *, reentrant: bool = False) -> None:
+        self._kind = threading.RLock if reentrant else threading.Lock
+        self._lock = self._kind()
+        self._generation = _generation[0]
+
+    def __enter__(self) -> None:
+        if self._generation != _generation[0]:
+            self._renew()
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def _renew(self) -> None:
+        with _renewing[0]:
+            if self._generation != _generation[0]:
+                self._lock = self._kind()
+                self._generation = _generation[0]
+
+
+_renewing: list[threading.Lock] = [threading.Lock()]
+
+
+class _Fork:
+    """What a fork waits for, by rank, and what it holds meanwhile."""
+
+    def __init__(self) -> None:
+        self.awaited: list[tuple[int, Callable[[], object], Callable[[], object]]] = []
+        self.held: list[Callable[[], object]] = []
+        self.one = threading.RLock()
+
+    def before(self) -> None:
+        self.one.acquire()
+        for _, acquire, release in self.awaited:
+            acquire()
+            self.held.append(release)
+
+    def after(self) -> None:
+        while self.held:
+            self.held.pop()()
+        self.one.release()
+
+    def in_child(self) -> None:
+        _generation[0] += 1
+        _renewing[0] = threading.Lock()
+        self.after()
+
+
+_fork = _Fork()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_fork.before, after_in_parent=_fork.after, after_in_child=_fork.in_child)
+
+
+def awaited(rank: int, acquire: Callable[[], object], release: Callable[[], object]) -> None:
+    """Let every fork acquire something first, after what has a lower rank, and release it in parent and child."""
+    _fork.awaited.append((rank, acquire, release))
+    _fork.awaited.sort(key=lambda each: each[0])
+
+
+#: The ranks: devices that are opened, modules that are imported, LLVM's threads, its linker, llvmlite, and locks under
+#: which no thread waits for anything.
+DEVICES: Final = 0
+IMPORTS: Final = 1
+COMPILING: Final = 2
+LINKING: Final = 3
+LLVM: Final = 4
+LEAF: Final = 5
+
+#: Held around imports that a first call makes: a child cannot import what another thread is half through.
+imports: Final = threading.RLock()
+awaited(IMPORTS, imports.acquire, imports.release)
