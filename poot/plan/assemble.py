@@ -6,7 +6,7 @@ graph and which are to hold its outputs; kernels write the latter directly where
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from poot.dtypes import i32, i64
@@ -81,12 +81,17 @@ class Assembly:
         return Launch(self.lowering.number(kernel), bindings, groups, equations, line, flops)
 
 
+def numbered(number: int) -> str:
+    """An equation by its number."""
+    return f"equation {number}"
+
+
 @dataclass(slots=True)
 class Block:
     """The steps of one graph: the whole program, or a region inside an equation.
 
-    `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is, `region`
-    says so in words, and `first` is the number of the region's first equation, after those that slice operands.
+    `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is; `region` says
+    so in words, and `named` gives an equation the name that it has in there, whatever has been put before it.
     """
 
     assembly: Assembly
@@ -94,7 +99,7 @@ class Block:
     cells: dict[int, int]
     outer: int = -1
     region: str = ""
-    first: int = 0
+    named: Callable[[int], str] = numbered
     steps: list[Step] = field(default_factory=list[Step])
     fusion: Fusion = field(init=False)
     plans: list[EquationPlan] = field(init=False)
@@ -215,8 +220,7 @@ class Block:
         found += [(number, ": no attention is streamed", reason) for number, reason in self.fusion.unstreamed.items()]
         for number, ending, reason in sorted(found):
             equation = self.graph.equations[number]
-            place = f"equation {number - self.first}" if number >= self.first else "a turn's slice"
-            what = f"{place} ({equation.primitive}){self.region}{ending}"
+            what = f"{self.named(number)} ({equation.primitive}){self.region}{ending}"
             self.assembly.declined.append(Declined(what, reason, equation.where))
 
 
