@@ -6,11 +6,13 @@ graph and which are to hold its outputs; kernels write the latter directly where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from poot.dtypes import i32, i64
-from poot.errors import SourceLocation
+from poot.errors import SourceLocation, Unsupported
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
 from poot.plan.control import lower_single
@@ -106,13 +108,14 @@ class Block:
 
     def run(self, outputs: Sequence[Atom], targets: Sequence[int]) -> tuple[Step, ...]:
         """The steps that leave each output in its target cell."""
-        self.fusion = fuse(
-            self.graph,
-            self.assembly.target,
-            self.assembly.lowering.space,
-            streaming=self.assembly.streaming,
-            inside=self.outer >= 0,
-        )
+        with self._refusing():
+            self.fusion = fuse(
+                self.graph,
+                self.assembly.target,
+                self.assembly.lowering.space,
+                streaming=self.assembly.streaming,
+                inside=self.outer >= 0,
+            )
         self.plans = [EquationPlan("dead") for _ in self.graph.equations]
         claimed = self._claim(outputs, targets)
         for group in self.fusion.groups:
@@ -122,6 +125,23 @@ class Block:
             if position not in claimed:
                 self.fill(atom, target, self.steps)
         return tuple(self.steps)
+
+    @contextmanager
+    def _refusing(self) -> Generator[None]:
+        """Let a refusal of what is inside a region say so; what slices operands is a part of the region's equation."""
+        try:
+            yield
+        except Unsupported as error:
+            if self.outer < 0 or "region" in error.fields:
+                raise
+            number = re.match(r"equation (\d+)", error.fields["what"])
+            owner = self.assembly.legality.graph.equations[self.outer]
+            if number is None or int(number[1]) < self.first:
+                what = f"equation {self.outer} ({owner.primitive})"
+            else:
+                what = f"equation {int(number[1]) - self.first}{error.fields['what'][number.end() :]}{self.region}"
+            fields = {**error.fields, "what": what, "region": self.region}
+            raise Unsupported(**fields, remedy=error.remedy, where=error.where or owner.where) from None
 
     # --- cells ---
 
@@ -174,11 +194,13 @@ class Block:
         if group.kind == "single":
             (number,) = group.members
             control = isinstance(lookup(group.members[number].primitive).lower, HostControl)
-            self.steps += lower_single(self, number, group)
+            with self._refusing():
+                self.steps += lower_single(self, number, group)
             self.plans[number] = EquationPlan("control" if control else "kernel", first)
             return
         constants = self._constants(group)
-        plan = self.assembly.lowering.lower(group, constants | self._among(group, self.assembly.fixed))
+        with self._refusing():
+            plan = self.assembly.lowering.lower(group, constants | self._among(group, self.assembly.fixed))
         line = where(group.members[number] for number in members)
         values = {value.id: value for value in (*group.outputs, *group.reads.values())}
         work = _Work(self, group, plan, values, self.numbers(members), line)

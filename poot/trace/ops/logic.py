@@ -231,7 +231,7 @@ def nan_to_num(x: ArrayLike, /, nan: float = 0.0, posinf: float | None = None, n
 
 
 def where(condition: ArrayLike, x1: ArrayLike | None = None, x2: ArrayLike | None = None, /) -> Array:
-    """x1 where `condition` is true (not zero), x2 elsewhere; the three broadcast together.
+    """x1 where `condition` is true (not zero), x2 elsewhere, in the dtype that both promote to; the three broadcast.
 
     NumPy's form of the condition alone, which finds positions, refuses: their number depends on values.
     """

@@ -222,12 +222,12 @@ def glu(x: ArrayLike, /, axis: int = -1) -> Array:
 
 
 def swiglu(gate: ArrayLike, up: ArrayLike, /) -> Array:
-    """silu(gate) * up (Shazeer, arXiv:2002.05202), of two arrays that broadcast together."""
+    """silu(gate) * up (Shazeer, arXiv:2002.05202), of two arrays that broadcast; floats, or f32."""
     return _gated(_silu, gate, up, "swiglu")
 
 
 def geglu(gate: ArrayLike, up: ArrayLike, /, approximate: Approximation = False) -> Array:
-    """gelu(gate) * up (Shazeer, arXiv:2002.05202), of two arrays that broadcast together."""
+    """gelu(gate) * up (Shazeer, arXiv:2002.05202), of two arrays that broadcast; floats, or f32."""
     _check_approximation(approximate, "geglu")
     return _gated(lambda x: _gelu(x, approximate), gate, up, "geglu")
 
