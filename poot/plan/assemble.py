@@ -93,7 +93,7 @@ class Block:
     """The steps of one graph: the whole program, or a region inside an equation.
 
     `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is; `region` says
-    so in words, and `named` gives an equation the name that it has in there, whatever has been put before it.
+    so in words, and `named` gives an equation the name that it has in there ("": it slices the region's operands).
     """
 
     assembly: Assembly
@@ -136,10 +136,11 @@ class Block:
                 raise
             number = re.match(r"equation (\d+)", error.fields["what"])
             owner = self.assembly.legality.graph.equations[self.outer]
-            if number is None or int(number[1]) < self.first:
+            name = "" if number is None else self.named(int(number[1]))
+            if number is None or not name:
                 what = f"equation {self.outer} ({owner.primitive})"
             else:
-                what = f"equation {int(number[1]) - self.first}{error.fields['what'][number.end() :]}{self.region}"
+                what = f"{name}{error.fields['what'][number.end() :]}{self.region}"
             fields = {**error.fields, "what": what, "region": self.region}
             raise Unsupported(**fields, remedy=error.remedy, where=error.where or owner.where) from None
 
@@ -242,7 +243,8 @@ class Block:
         found += [(number, ": no attention is streamed", reason) for number, reason in self.fusion.unstreamed.items()]
         for number, ending, reason in sorted(found):
             equation = self.graph.equations[number]
-            what = f"{self.named(number)} ({equation.primitive}){self.region}{ending}"
+            name = self.named(number) or "a turn's slice"
+            what = f"{name} ({equation.primitive}){self.region}{ending}"
             self.assembly.declined.append(Declined(what, reason, equation.where))
 
 

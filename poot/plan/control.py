@@ -239,7 +239,7 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
     slices = len(body.equations) - len(equation.regions[0].equations)
 
     def named(place: int) -> str:
-        return f"equation {place - slices}" if place >= slices else "a turn's slice"
+        return f"equation {place - slices}" if place >= slices else ""
 
     made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh, named)
     turn = Turn(block.assembly, made, carry, fresh[:count], results[:count], counter, length, reverse)
