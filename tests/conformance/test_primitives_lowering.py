@@ -129,8 +129,10 @@ def inlined(graph: Graph) -> Graph:
     b = Builder(TraceLimits.STANDARD)
     handles = {variable.value.id: b.input(variable.name, variable.spec).value for variable in graph.inputs}
 
-    def emit(primitive: str, inputs: Sequence[Atom], **params: ParamValue) -> tuple[Atom, ...]:
-        return tuple(handle.value for handle in b.emit(primitive, list(inputs), params))
+    def emit(
+        primitive: str, inputs: Sequence[Atom], *, regions: Sequence[Graph] = (), **params: ParamValue
+    ) -> tuple[Atom, ...]:
+        return tuple(handle.value for handle in b.emit(primitive, list(inputs), params, regions=regions))
 
     inputs = tuple(atom if isinstance(atom, Literal) else handles[atom.id] for atom in equation.inputs)
     return b.finish(tuple(rule.body(emit, replace(equation, inputs=inputs))))

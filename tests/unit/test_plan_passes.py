@@ -330,7 +330,7 @@ def test_a_pass_that_lets_a_graph_grow_is_stopped() -> None:
     "operation", [ops.sort, ops.argsort, lambda x: ops.top_k(x, 3)], ids=("sort", "argsort", "top_k")
 )
 def test_the_longest_sort_is_within_the_budget(operation: Any) -> None:
-    """Alone in its graph, which therefore gives it no budget beyond its own."""
+    """However long the axis is, the stages of the network are turns of one loop."""
     graph = graph_of(operation, f32[1 << 30])
     inlined, _ = INLINE.run(graph, CPU, CompileOptions())
-    assert 5_000 < len(inlined.equations) < 16_384
+    assert len(inlined.equations) < 40

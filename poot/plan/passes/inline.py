@@ -83,5 +83,5 @@ def _run(rewriter: Rewriter) -> None:
         rewriter.notes.append(f"{inlined} equations inlined")
 
 
-#: The most that a primitive becomes is a sort of 2^31 elements, with 14,000 equations.
-INLINE = Pass("inline", _run, growth=1 << 14)
+#: Far more than what any primitive becomes: some go along an axis by doublings, with a few equations for each.
+INLINE = Pass("inline", _run, growth=1 << 10)

@@ -1,12 +1,14 @@
-"""What Inline rules share: emitting one result, and arrays as rows with the axis of interest last."""
+"""What Inline rules share: emitting one result, regions, and arrays as rows with the axis of interest last."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from poot.trace.graph import Atom, ParamValue
+from poot.dtypes import ArraySpec
+from poot.trace.graph import Atom, Equation, Graph, Params, ParamValue, Tree, Value, Variable
+from poot.trace.primitives.base import lookup
 
 
 class Step(Protocol):
@@ -22,6 +24,28 @@ def stepper(emit: Callable[..., Any]) -> Step:
         return emit(primitive, inputs, **params)[0]
 
     return step
+
+
+class Region:
+    """A region in the making, of primitives without Inline rules, effects and regions of their own."""
+
+    def __init__(self, specs: Sequence[ArraySpec]) -> None:
+        self.inputs = tuple(Value(number, spec) for number, spec in enumerate(specs))
+        self._equations: list[Equation] = []
+
+    def step(self, primitive: str, *inputs: Atom, **params: ParamValue) -> Atom:
+        """Emit one primitive of one result."""
+        plain = Params(params)
+        (spec,) = lookup(primitive).type_rule(tuple(atom.spec for atom in inputs), plain, ())
+        output = Value(len(self.inputs) + len(self._equations), spec)
+        self._equations.append(Equation(primitive, inputs, plain, (output,)))
+        return output
+
+    def finish(self, outputs: Sequence[Atom], name: str) -> Graph:
+        """The region as a graph with a tuple of outputs."""
+        inputs = tuple(Variable(f"x{value.id}", value) for value in self.inputs)
+        tree = Tree("tuple", (Tree(),) * len(outputs))
+        return Graph((), inputs, (), tuple(self._equations), tuple(outputs), tree, name=name)
 
 
 def along(step: Step, x: Atom, shape: tuple[int, ...], axis: int) -> Atom:

@@ -2,7 +2,8 @@
 
 Lowered into other primitives.  Keys become integers in the order of their values, ties are broken by position, so that
 the order is strict and every method gives the same result: short rows by counting for each element those before it,
-others by a bitonic network (K. E. Batcher, "Sorting Networks and Their Applications", 1968).
+others by a bitonic network (K. E. Batcher, "Sorting Networks and Their Applications", 1968), whose stages are the turns
+of a scan, so that one kernel serves them all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from poot.trace.graph import Literal as Number
 from poot.trace.primitives import rules
 from poot.trace.primitives.accumulate import flag
 from poot.trace.primitives.base import Example, Inline, OracleCall, Primitive, register
-from poot.trace.primitives.compose import Step, as_rows, from_rows, stepper
+from poot.trace.primitives.compose import Region, Step, as_rows, from_rows, stepper
 
 Array = np.ndarray[Any, Any]
 Specs = tuple[ArraySpec, ...]
@@ -74,53 +75,61 @@ def _counted(step: Step, keys: Atom) -> Atom:
     return step("reduce_sum", step("select", hit, second, Number(0, i32)), axes=(2,))
 
 
-def _network(step: Step, keys: Atom) -> Atom:
+def _network(emit: Callable[..., Any], keys: Atom) -> Atom:
+    """A scan over the stages of the network, two a turn, so that arrays change places twice."""
+    step = stepper(emit)
     rows, count = keys.shape
-    size = 1 << (count - 1).bit_length()
+    doublings = (count - 1).bit_length()
+    size, stages = 1 << doublings, doublings * (doublings + 1) // 2
     last = Number(int(keys.dtype.max), keys.dtype)
     keys = step("pad", keys, last, low=(0, 0), high=(0, size - count), interior=(0, 0))
     places = step("iota", dtype=i32, shape=(rows, size), axis=1)
-    block = 2
-    while block <= size:
-        distance = block // 2
-        while distance:
-            keys, places = _exchange(step, keys, places, block, distance)
-            distance //= 2
-        block *= 2
+    block, distance = (step("broadcast", Number(number, i32), shape=(), dims=()) for number in (2, 1))
+    body = Region([keys.spec, places.spec, block.spec, distance.spec])
+    state: tuple[Atom, ...] = body.inputs
+    for _ in range(2):
+        state = (*_exchange(body.step, *state), *_next_stage(body.step, *state[2:]))
+    counts: dict[str, Any] = {"consts": 0, "carry": 4, "length": (stages + 1) // 2, "reverse": False}
+    region = body.finish(state, "stages")
+    places = emit("scan", (keys, places, block, distance), regions=(region,), **counts)[1]
     return step("slice", places, start=(0, 0), limit=(rows, count), step=(1, 1))
 
 
-def _exchange(step: Step, keys: Atom, places: Atom, block: int, distance: int) -> tuple[Atom, Atom]:
-    """One stage: elements `distance` apart are put in order, upwards in every other block."""
-    rows, size = keys.shape
-    pairs = (rows, size // (2 * distance), 2, distance)
-    half = (*pairs[:2], 1, distance)
-
-    def halves(x: Atom) -> tuple[Atom, Atom]:
-        shaped = step("reshape", x, shape=pairs)
-        low = step("slice", shaped, start=(0, 0, 0, 0), limit=half, step=(1, 1, 1, 1))
-        return low, step("slice", shaped, start=(0, 0, 1, 0), limit=pairs, step=(1, 1, 1, 1))
-
-    def joined(low: Atom, high: Atom) -> Atom:
-        first, second = step("select", swap, high, low), step("select", swap, low, high)
-        return step("reshape", step("concat", first, second, axis=2), shape=(rows, size))
-
-    (low_key, high_key), (low_place, high_place) = halves(keys), halves(places)
-    swap = _before(step, high_key, high_place, low_key, low_place)
-    if block < size:
-        group = step("iota", dtype=i32, shape=half, axis=1)
-        inside = step("and", step("mul", group, Number(2 * distance, i32)), Number(block, i32))
-        swap = step("eq", swap, step("eq", inside, Number(0, i32)))
-    return joined(low_key, high_key), joined(low_place, high_place)
+def _next_stage(step: Step, block: Atom, distance: Atom) -> tuple[Atom, Atom]:
+    """Half the distance; after a distance of 1 the next block, which begins with half of its length."""
+    ends = step("eq", distance, Number(1, i32))
+    following = step("select", ends, block, step("shift_right", distance, Number(1, i32)))
+    return step("select", ends, step("shift_left", block, Number(1, i32)), block), following
 
 
-def _sorting_places(step: Step, keys: Atom, descending: bool) -> Atom:
+def _exchange(step: Step, keys: Atom, places: Atom, block: Atom, distance: Atom) -> tuple[Atom, Atom]:
+    """One stage: elements `distance` apart are put in order, upwards in every other block.
+
+    Past the last stage the distance is the length of a row, and all stay as they are.
+    """
+    shape = keys.shape
+    distance = step("and", distance, Number(shape[1] - 1, i32))
+    place = step("iota", dtype=i32, shape=shape, axis=1)
+    apart, inside = (step("broadcast", number, shape=shape, dims=()) for number in (distance, block))
+    partner = step("xor", place, apart)
+    other_key, other_place = _picked(step, keys, partner), _picked(step, places, partner)
+    zero = step("broadcast", Number(0, i32), shape=shape, dims=())
+    low = step("eq", step("and", place, apart), zero)
+    upwards = step("eq", step("and", place, inside), zero)
+    stays = step("eq", _before(step, keys, places, other_key, other_place), step("eq", low, upwards))
+    # Gathered once more, so that the stage after this one finds its results in memory.
+    chosen = step("select", stays, place, partner)
+    return _picked(step, keys, chosen), _picked(step, places, chosen)
+
+
+def _sorting_places(emit: Callable[..., Any], keys: Atom, descending: bool) -> Atom:
     """Positions (i32) that sort every row."""
+    step = stepper(emit)
     rows, count = keys.shape
     if rows == 0 or count <= 1:
         return step("iota", dtype=i32, shape=(rows, count), axis=1)
     ordered = _ordered_keys(step, keys, descending)
-    return _counted(step, ordered) if count <= COUNTED else _network(step, ordered)
+    return _counted(step, ordered) if count <= COUNTED else _network(emit, ordered)
 
 
 def _picked(step: Step, x: Atom, places: Atom) -> Atom:
@@ -160,7 +169,7 @@ def _sort(call: OracleCall, *operands: Array) -> tuple[Array, ...]:
 def _sort_body(emit: Callable[..., Any], equation: Equation) -> list[Atom]:
     step, axis = stepper(emit), rules.integer("sort", equation.params, "axis")
     operands = [as_rows(step, operand, axis) for operand in equation.inputs]
-    places = _sorting_places(step, operands[0], flag("sort", equation.params, "descending"))
+    places = _sorting_places(emit, operands[0], flag("sort", equation.params, "descending"))
     shape = equation.inputs[0].shape
     return [from_rows(step, _picked(step, operand, places), shape, axis) for operand in operands]
 
@@ -215,7 +224,7 @@ def _top_k_body(emit: Callable[..., Any], equation: Equation) -> list[Atom]:
     step, shape = stepper(emit), equation.outputs[0].shape
     axis = len(shape) - 1
     rows = as_rows(step, equation.inputs[0], axis)
-    places = _sorting_places(step, rows, descending=True)
+    places = _sorting_places(emit, rows, descending=True)
     places = step("slice", places, start=(0, 0), limit=(rows.shape[0], shape[-1]), step=(1, 1))
     return [from_rows(step, x, shape, axis) for x in (_picked(step, rows, places), places)]
 
