@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from poot import forks
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, RecordedStep
 from poot.backends.executable import Executable, Run
@@ -35,7 +36,7 @@ class EngineStats:
     steps: int = 0
     allocated_bytes: int = 0
 
-    def add(self, lock: threading.Lock, **counts: int) -> None:
+    def add(self, lock: forks.Lock, **counts: int) -> None:
         """Count; several exes may be in use at once."""
         with lock:
             for name, count in counts.items():

@@ -215,7 +215,7 @@ class KernelBuilder:
     def alloc(self, name: str, dtype: DType, shape: Sequence[int], space: Space) -> str:
         name = self.fresh(name)
         self._arrays[name] = dtype, len(shape)
-        self.emit(Alloc(name, dtype, tuple(shape), space, self.where))
+        self._blocks[0].append(Alloc(name, dtype, tuple(shape), space, self.where))  # no branch or loop may have one
         return name
 
     def barrier(self) -> None:

@@ -6,11 +6,13 @@ graph and which are to hold its outputs; kernels write the latter directly where
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from poot.dtypes import i32, i64
-from poot.errors import SourceLocation
+from poot.errors import SourceLocation, Unsupported
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
 from poot.plan.control import lower_single
@@ -81,12 +83,17 @@ class Assembly:
         return Launch(self.lowering.number(kernel), bindings, groups, equations, line, flops)
 
 
+def numbered(number: int) -> str:
+    """An equation by its number."""
+    return f"equation {number}"
+
+
 @dataclass(slots=True)
 class Block:
     """The steps of one graph: the whole program, or a region inside an equation.
 
-    `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is, `region`
-    says so in words, and `first` is the number of the region's first equation, after those that slice operands.
+    `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is; `region` says
+    so in words, and `named` gives an equation the name that it has in there ("": it slices the region's operands).
     """
 
     assembly: Assembly
@@ -94,20 +101,21 @@ class Block:
     cells: dict[int, int]
     outer: int = -1
     region: str = ""
-    first: int = 0
+    named: Callable[[int], str] = numbered
     steps: list[Step] = field(default_factory=list[Step])
     fusion: Fusion = field(init=False)
     plans: list[EquationPlan] = field(init=False)
 
     def run(self, outputs: Sequence[Atom], targets: Sequence[int]) -> tuple[Step, ...]:
         """The steps that leave each output in its target cell."""
-        self.fusion = fuse(
-            self.graph,
-            self.assembly.target,
-            self.assembly.lowering.space,
-            streaming=self.assembly.streaming,
-            inside=self.outer >= 0,
-        )
+        with self._refusing():
+            self.fusion = fuse(
+                self.graph,
+                self.assembly.target,
+                self.assembly.lowering.space,
+                streaming=self.assembly.streaming,
+                inside=self.outer >= 0,
+            )
         self.plans = [EquationPlan("dead") for _ in self.graph.equations]
         claimed = self._claim(outputs, targets)
         for group in self.fusion.groups:
@@ -117,6 +125,24 @@ class Block:
             if position not in claimed:
                 self.fill(atom, target, self.steps)
         return tuple(self.steps)
+
+    @contextmanager
+    def _refusing(self) -> Generator[None]:
+        """Let a refusal of what is inside a region say so; what slices operands is a part of the region's equation."""
+        try:
+            yield
+        except Unsupported as error:
+            if self.outer < 0 or "region" in error.fields:
+                raise
+            number = re.match(r"equation (\d+)", error.fields["what"])
+            owner = self.assembly.legality.graph.equations[self.outer]
+            name = "" if number is None else self.named(int(number[1]))
+            if number is None or not name:
+                what = f"equation {self.outer} ({owner.primitive})"
+            else:
+                what = f"{name}{error.fields['what'][number.end() :]}{self.region}"
+            fields = {**error.fields, "what": what, "region": self.region}
+            raise Unsupported(**fields, remedy=error.remedy, where=error.where or owner.where) from None
 
     # --- cells ---
 
@@ -169,11 +195,13 @@ class Block:
         if group.kind == "single":
             (number,) = group.members
             control = isinstance(lookup(group.members[number].primitive).lower, HostControl)
-            self.steps += lower_single(self, number, group)
+            with self._refusing():
+                self.steps += lower_single(self, number, group)
             self.plans[number] = EquationPlan("control" if control else "kernel", first)
             return
         constants = self._constants(group)
-        plan = self.assembly.lowering.lower(group, constants | self._among(group, self.assembly.fixed))
+        with self._refusing():
+            plan = self.assembly.lowering.lower(group, constants | self._among(group, self.assembly.fixed))
         line = where(group.members[number] for number in members)
         values = {value.id: value for value in (*group.outputs, *group.reads.values())}
         work = _Work(self, group, plan, values, self.numbers(members), line)
@@ -215,8 +243,8 @@ class Block:
         found += [(number, ": no attention is streamed", reason) for number, reason in self.fusion.unstreamed.items()]
         for number, ending, reason in sorted(found):
             equation = self.graph.equations[number]
-            place = f"equation {number - self.first}" if number >= self.first else "a turn's slice"
-            what = f"{place} ({equation.primitive}){self.region}{ending}"
+            name = self.named(number) or "a turn's slice"
+            what = f"{name} ({equation.primitive}){self.region}{ending}"
             self.assembly.declined.append(Declined(what, reason, equation.where))
 
 

@@ -113,13 +113,15 @@ def costs(target: Target) -> Costs:
     limits = dict(target.limits)
     threads = _below(limits.get("workgroup_invocations", figures.lanes))
     sharing = min(threads, _below(limits.get("workgroup_storage", 16 * figures.row_lanes) // _OPERAND))
-    if threads >= max(figures.lanes, figures.row_lanes, figures.tile_lanes) and sharing >= figures.row_lanes:
+    widths = figures.lanes, figures.row_lanes, figures.tile_lanes, figures.stream_lanes
+    if threads >= max(widths) and sharing >= figures.row_lanes:
         return figures
     return replace(
         figures,
         lanes=min(figures.lanes, threads),
         row_lanes=min(figures.row_lanes, sharing),
         tile_lanes=min(figures.tile_lanes, threads),
+        stream_lanes=min(figures.stream_lanes, threads),
     )
 
 

@@ -97,7 +97,7 @@ def room(setting: Setting, group: Group, equation: Equation, readings: Sequence[
     checked = group.checked | {reading.value.id for reading in readings if reading.checked}
     bindings = len(reads) + len(checked) + len(group.outputs) + output
     if bindings > setting.buffers:
-        return f"{bindings} buffers are more than the target's {setting.buffers}"
+        return f"{bindings} buffers and the fault record are more than the {setting.buffers + 1} that the target binds"
     if group.weight + cost.weight(equation.primitive) > setting.costs.group_weight:
         return "the kernel would be too large"
     if len(group.members) >= setting.costs.group_equations:

@@ -83,7 +83,8 @@ class Legality:
         limits = dict(self.target.limits)
         if max(groups) > limits.get("grid", max(groups)):
             size = "x".join(map(str, groups))
-            raise self._refusal(equations, line, f"{size} work-groups are more than its grids hold", SPLIT)
+            message = f"{size} work-groups are more than its grids hold, {limits['grid']} along an axis"
+            raise self._refusal(equations, line, message, SPLIT)
         largest = limits.get("binding_bytes")
         if largest is not None:
             for slot in slots:

@@ -237,7 +237,7 @@ def make_grid(context: Context, group: Group, loops: Sequence[Loop], width: int,
     turns = -(-x * y * z // step)
     sheets = -(-turns // limit)
     if sheets > limit:
-        raise context.refuse(group, f"{turns} work-groups are more than its grids hold")
+        raise context.refuse(group, f"{turns} work-groups are more than its grids hold, {limit} by {limit}")
     per_sheet = -(-turns // sheets)
     return Grid(tuple(loops), width, whole, True, (per_sheet * step, sheets, 1))
 

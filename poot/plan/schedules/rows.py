@@ -37,7 +37,8 @@ from poot.trace.primitives import Reduction
 def lower_rows(context: Context, group: Group) -> GroupPlan:
     """The kernels of a group with reductions."""
     plan = RowPlan(context, group)
-    collective = all(rule.collective is not None for rule in plan.rules.values())
+    # Without memory to share, or threads to share it, each thread goes along a row of its own.
+    collective = context.costs.row_lanes > 1 and all(rule.collective is not None for rule in plan.rules.values())
     along = plan.runs_along_rows()
     if collective and plan.passes == 1 and not plan.full and cost.splits(context.costs, group.rows, group.length):
         return _two_stages(plan)
