@@ -7,7 +7,7 @@ graph and which are to hold its outputs; kernels write the latter directly where
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -83,12 +83,17 @@ class Assembly:
         return Launch(self.lowering.number(kernel), bindings, groups, equations, line, flops)
 
 
+def numbered(number: int) -> str:
+    """An equation by its number."""
+    return f"equation {number}"
+
+
 @dataclass(slots=True)
 class Block:
     """The steps of one graph: the whole program, or a region inside an equation.
 
-    `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is, `region`
-    says so in words, and `first` is the number of the region's first equation, after those that slice operands.
+    `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is; `region` says
+    so in words, and `named` gives an equation the name that it has in there ("": it slices the region's operands).
     """
 
     assembly: Assembly
@@ -96,7 +101,7 @@ class Block:
     cells: dict[int, int]
     outer: int = -1
     region: str = ""
-    first: int = 0
+    named: Callable[[int], str] = numbered
     steps: list[Step] = field(default_factory=list[Step])
     fusion: Fusion = field(init=False)
     plans: list[EquationPlan] = field(init=False)
@@ -131,10 +136,11 @@ class Block:
                 raise
             number = re.match(r"equation (\d+)", error.fields["what"])
             owner = self.assembly.legality.graph.equations[self.outer]
-            if number is None or int(number[1]) < self.first:
+            name = "" if number is None else self.named(int(number[1]))
+            if number is None or not name:
                 what = f"equation {self.outer} ({owner.primitive})"
             else:
-                what = f"equation {int(number[1]) - self.first}{error.fields['what'][number.end() :]}{self.region}"
+                what = f"{name}{error.fields['what'][number.end() :]}{self.region}"
             fields = {**error.fields, "what": what, "region": self.region}
             raise Unsupported(**fields, remedy=error.remedy, where=error.where or owner.where) from None
 
@@ -237,8 +243,8 @@ class Block:
         found += [(number, ": no attention is streamed", reason) for number, reason in self.fusion.unstreamed.items()]
         for number, ending, reason in sorted(found):
             equation = self.graph.equations[number]
-            place = f"equation {number - self.first}" if number >= self.first else "a turn's slice"
-            what = f"{place} ({equation.primitive}){self.region}{ending}"
+            name = self.named(number) or "a turn's slice"
+            what = f"{name} ({equation.primitive}){self.region}{ending}"
             self.assembly.declined.append(Declined(what, reason, equation.where))
 
 

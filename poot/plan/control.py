@@ -7,7 +7,7 @@ these come to the former.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -70,12 +70,15 @@ def _region(
     inputs: Sequence[int],
     outputs: Sequence[Atom],
     targets: Sequence[int],
-    first: int = 0,
+    part: str,
+    named: Callable[[int], str] | None = None,
 ) -> tuple[Step, ...]:
+    """The steps of a region, which is a part of an equation; `named` as in `Block`."""
     cells = {variable.value.id: cell for variable, cell in zip(region.inputs, inputs, strict=True)}
     outer = number if block.outer < 0 else block.outer
-    what = f" inside equation {number - block.first} ({block.graph.equations[number].primitive}){block.region}"
-    inner = replace(block, graph=region, cells=cells, outer=outer, region=what, first=first, steps=[])
+    what = f" in the {part} of {block.named(number)} ({block.graph.equations[number].primitive}){block.region}"
+    own = named or "equation {}".format
+    inner = replace(block, graph=region, cells=cells, outer=outer, region=what, named=own, steps=[])
     return inner.run(outputs, targets)
 
 
@@ -86,12 +89,12 @@ def _turn(
     fixed: Sequence[int],
     inputs: Sequence[int],
     targets: Sequence[int],
-    first: int = 0,
+    named: Callable[[int], str] | None = None,
 ) -> list[Step]:
     """The steps of a region that is run in turns, which do not change the cells of `fixed`, the first of its inputs."""
     known = set(block.assembly.fixed)
     block.assembly.fixed.update(fixed)
-    steps = _region(block, number, region, [*fixed, *inputs], region.outputs, targets, first)
+    steps = _region(block, number, region, [*fixed, *inputs], region.outputs, targets, "body", named)
     block.assembly.fixed = known
     return list(steps)
 
@@ -109,7 +112,10 @@ def _cond(block: Block, number: int, equation: Equation) -> list[Step]:
     results = [block.cell(value) for value in equation.outputs]
     # A launch within a branch stays there, so none is made for the sake of being run once before a loop.
     known, block.assembly.fixed = block.assembly.fixed, set()
-    first, second = (_region(block, number, region, operands, region.outputs, results) for region in equation.regions)
+    first, second = (
+        _region(block, number, region, operands, region.outputs, results, part)
+        for region, part in zip(equation.regions, ("false branch", "true branch"), strict=True)
+    )
     block.assembly.fixed = known
     return [*steps, Branch(flag, (first, second))]
 
@@ -130,12 +136,17 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     carry = _carried(block, equation, equation.inputs[first + second :], steps)
     specs = [value.spec for value in equation.outputs]
     (flag,) = _new(block, [ArraySpec(bool_, ())])
-    test = _region(block, number, condition, [*consts[:first], *carry], condition.outputs, [flag])
+    test = _region(block, number, condition, [*consts[:first], *carry], condition.outputs, [flag], "condition")
     fresh = _new(block, specs)
     # The condition of the next turn goes with the body, whose kernels can make it along the way.
     whole = _with_condition(body, condition, first)
     mark = _Mark.of(block.assembly)
-    made = _turn(block, number, whole, consts, carry, [*fresh, flag])
+    own = len(body.equations)
+
+    def named(place: int) -> str:
+        return f"equation {place}" if place < own else f"equation {place - own} of the condition"
+
+    made = _turn(block, number, whole, consts, carry, [*fresh, flag], named)
     turn = Turn(block.assembly, made, carry, fresh, specs)
     once, merged = turn.hoist([flag]), turn.finish()
     single = _single(block, mark, merged, Rounds([*carry, flag], flag=flag))
@@ -176,6 +187,8 @@ def _single(block: Block, mark: _Mark, turn: Sequence[Step], rounds: Rounds) -> 
     found = as_one_kernel(assembly, turn, rounds)
     if found is None:
         assembly.launches = launches
+    else:
+        del assembly.declined[mark.declined :]  # nothing in there stands alone
     return found
 
 
@@ -224,7 +237,11 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
     fresh = _new(block, results)
     mark = _Mark.of(block.assembly)
     slices = len(body.equations) - len(equation.regions[0].equations)
-    made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh, slices)
+
+    def named(place: int) -> str:
+        return f"equation {place - slices}" if place >= slices else ""
+
+    made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh, named)
     turn = Turn(block.assembly, made, carry, fresh[:count], results[:count], counter, length, reverse)
     wholes = map(block.cell, equation.outputs[count:])
     stacks = [Stack(*each) for each in zip(fresh[count:], wholes, results[count:], strict=True)]

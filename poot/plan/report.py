@@ -16,7 +16,8 @@ counts in each.  Kernels that the planner did not make are not counted: `flops` 
 the indices can reach, such as one slice a turn.  What caches save, and what a kernel reads twice, is left out.
 
 **Loops** of known length count with all their turns; of loops whose length only their condition tells, one turn counts,
-and it does so in `per_turn`, not in `work`.  Of a branch, the side that has more counts.
+and it does so in `per_turn`, not in `work` (where a kernel makes several turns at a time, its bytes are of all those).
+Of a branch, the side that has more counts.
 """
 
 from __future__ import annotations
@@ -212,16 +213,15 @@ def _storage(program: Program) -> StorageReport:
     return StorageReport(role("scratch"), arena, bound, role("output"), role("constant"), role("kept"))
 
 
-def _nothing() -> dict[tuple[int, tuple[int, int, int]], tuple[int, int]]:
-    return {}
+_Key = tuple[int, tuple[int, int, int]]
 
 
 @dataclass(slots=True)
 class _Count:
-    """Counts the launches of one program; `_moved` has the bytes read and written by a kernel, grid and slots."""
+    """Counts the launches of one program; `_moved` has the bytes read and written by a kernel and grid."""
 
     program: Program
-    _moved: dict[tuple[int, tuple[int, int, int]], tuple[int, int]] = field(default_factory=_nothing)
+    _moved: dict[_Key, tuple[int, int]] = field(default_factory=dict[_Key, "tuple[int, int]"])
 
     def launches(
         self, steps: Sequence[Step], times: int = 1, per_turn: bool = False, conditional: bool = False

@@ -171,7 +171,7 @@ def test_kernels_written_by_hand_are_not_counted() -> None:
 def test_declines_have_reasons_and_lines() -> None:
     report = report_of(scanned, SQUARE, f32[4, 32, 32])
     (decline,) = [each for each in report.declined if "dot_general" in each.what]
-    assert decline.by == "fuse" and decline.reason and "inside equation 0 (scan)" in decline.what
+    assert decline.by == "fuse" and decline.reason and "in the body of equation 0 (scan)" in decline.what
     assert decline.line is not None and decline.line.startswith(__file__)
     assert f"declined: {decline.what}: {decline.reason} ({decline.line})" in str(report)
 
@@ -182,6 +182,22 @@ def test_declines_are_numbered_as_the_body_is() -> None:
     (decline,) = [each for each in program.report().declined if "(dot_general)" in each.what]
     number = int(decline.what.split()[1])
     assert body.equations[number].primitive == "dot_general"
+
+
+def test_declines_say_in_which_part_of_what_they_are() -> None:
+    def turn(c: Any) -> Any:
+        return ops.cond(ops.sum(c @ c) > 0, lambda c: c @ c @ c, lambda c: c * 2.0, c)
+
+    report = report_of(lambda x: ops.while_loop(lambda c: ops.sum(c @ x) > 1, turn, x), SQUARE)
+    whats = " ".join(each.what for each in report.declined)
+    assert "(dot_general) in the condition of equation 0 (while_loop)" in whats
+    assert "of the condition (dot_general) in the body of equation 0 (while_loop)" in whats
+    assert "(cond) in the body of equation 0 (while_loop)" in whats and "in the true branch of equation" in whats
+
+
+def test_loops_of_one_kernel_decline_nothing() -> None:
+    report = report_of(lambda x: ops.scan(lambda c, _: (ops.cumsum(c), None), x, None, length=9)[0], f32[4])
+    assert any(each.kernel.startswith("turns_of") for each in report.launches) and not report.declined
 
 
 def test_it_is_data_and_text() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from poot.errors import SourceLocation
 from poot.kernel.render.lines import user_line
+from poot.kernel.render.llvm_shared import Shared
 from poot.kernel.uniform import UNIFORM, Affine, LaneForm
 
 #: LLVM's type of one element in a register.
@@ -115,6 +116,8 @@ class Emitter:
         self.direct = False
         #: The address space of stack slots.
         self.stack = 0
+        #: The blocks that the kernel has several times, where they become functions.
+        self.shared: Shared | None = None
         self.entry: list[str] = []
         self.lines: list[str] = []
         #: Nodes of metadata, numbered in order.

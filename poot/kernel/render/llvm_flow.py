@@ -37,6 +37,7 @@ from poot.kernel.render.llvm_emit import Emitter, Value, constant
 from poot.kernel.render.llvm_expr import Cell, Expressions
 from poot.kernel.render.llvm_loops import Loop, LoopFlow
 from poot.kernel.render.llvm_memory import address
+from poot.kernel.render.llvm_shared import Block
 from poot.kernel.render.llvm_strides import access, fixed, load_run, run_length, store_run
 from poot.kernel.uniform import Uniformity
 
@@ -216,9 +217,54 @@ class Flow(LoopFlow):
                 e.branch(e.any(mask), go, after)
                 e.label(go)
                 with e.scope():
-                    self.block(body)
+                    if not self._call(body, mask):
+                        self.block(body)
                 e.label(after)
             e.mask = outer
+
+    def _call(self, body: tuple[Stmt, ...], mask: str) -> bool:
+        """Call the function of a block that the kernel has several times; False where there is none."""
+        e = self.e
+        block = None if e.shared is None else e.shared.find(body)
+        if block is None or e.shared is None:
+            return False
+        locals_ = [self.values.locals[var.name] for var in block.inputs]
+        if any(local.form is not None for local in locals_):
+            return False
+        name = e.shared.names.get(block.key)
+        if name is None:
+            name = e.shared.names[block.key] = f"@shared.{len(e.shared.names)}"
+            e.shared.functions.append(self._function(name, block, body))
+        given = ", ".join(f"{e.register[var.dtype]} {e.vector(self.values(var))}" for var in block.inputs)
+        types = "{" + ", ".join(e.register[var.dtype] for var in block.results) + "}"
+        made = e.emit(f"call fastcc {types} {name}({e.mask_type} {mask}, {given})")
+        for number, var in enumerate(block.results):
+            cell, t = self.values.locals[var.name], e.register[var.dtype]
+            assert isinstance(cell, Cell)
+            e.do(f"store {t} {e.emit(f'extractvalue {types} {made}, {number}')}, ptr {cell.pointer}")
+        return True
+
+    def _function(self, name: str, block: Block, body: tuple[Stmt, ...]) -> str:
+        """The text of a block as a function of a mask and its inputs, which gives its results."""
+        e = Emitter(self.e.lanes, contract=self.e.contract)
+        values = Expressions(e, self.values.faults, {}, {}, {})
+        results = {var.name for var in block.results}
+        for number, var in enumerate(block.inputs):
+            value = Value(f"%a{number}", var.dtype, None)
+            if var.name in results:
+                values.write(values.declare(var.name, var.dtype, None), value)
+            else:
+                values.locals[var.name] = value
+        e.mask = "%mask"
+        Flow(e, values, self.uniformity, self._assigned, "").block(body)
+        types = "{" + ", ".join(e.register[var.dtype] for var in block.results) + "}"
+        made = "poison"
+        for number, var in enumerate(block.results):
+            t = e.register[var.dtype]
+            made = e.emit(f"insertvalue {types} {made}, {t} {e.vector(values(var))}, {number}")
+        taken = ", ".join(f"{e.register[var.dtype]} %a{number}" for number, var in enumerate(block.inputs))
+        head = f"define internal fastcc {types} {name}({e.mask_type} %mask, {taken}) #2 {{"
+        return "\n".join([head, "entry:", *e.entry, *e.lines, f"  ret {types} {made}", "}"])
 
     def _size(self, stmts: Sequence[Stmt]) -> int:
         """The number of expression nodes, _SHORT or more where the statements need an active lane."""

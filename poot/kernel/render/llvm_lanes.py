@@ -26,6 +26,7 @@ from poot.kernel.render.llvm_grid import Grid, Numbers, Place
 from poot.kernel.render.llvm_groups import GroupFlow
 from poot.kernel.render.llvm_memory import Array, wide
 from poot.kernel.render.llvm_plan import Plan, plan
+from poot.kernel.render.llvm_shared import Shared
 
 #: Bytes of arrays, which live on the stack of the thread that runs a work-group: what targets allow it of shared
 #: memory, and half as much again for private arrays.  Threads have eight times as much or more.
@@ -60,6 +61,7 @@ class _Writer:
         self.kernel = chosen.kernel
         self.plan = chosen
         self.e = e
+        self.e.shared = Shared(chosen.kernel)
         self.e.node('!"branch_weights", i32 1, i32 2000')  # node 0: of branches that are rare
         self.symbol = "kernel." + re.sub(r"\W", "_", kernel.name)
         self.args = arguments(e, kernel)
@@ -82,7 +84,8 @@ class _Writer:
             f"define void @{self.symbol}(ptr noalias %args, i64 %begin, i64 %end) #0 {{",
             "entry:",
         ]
-        tail = ["  ret void", "}", *([RECORD_FUNCTION] if self.faults.used else [])]
+        shared = [] if e.shared is None else e.shared.functions
+        tail = ["  ret void", "}", *([RECORD_FUNCTION] if self.faults.used else []), *shared]
         # Large frames touch their pages in order, so that running out of stack is noticed.  LLVM must then make the
         # frame before anything else: else its loop over the pages may overwrite a register that is in use.
         large = self.stack > 1 << 12
@@ -90,6 +93,7 @@ class _Writer:
         head += ["  %frame = alloca i64", "  store volatile i64 0, ptr %frame"] if large else []
         tail += [f'attributes #0 = {{ nounwind "prefer-vector-width"="512"{probe} }}']
         tail += ["attributes #1 = { cold noinline nounwind }"]
+        tail += ['attributes #2 = { cold noinline nounwind "prefer-vector-width"="512" }'] if shared else []
         return "\n".join([*head, *e.entry, *e.lines, *tail, *e.metadata]) + "\n"
 
     def array(self, stmt: Alloc) -> Array:
