@@ -46,6 +46,11 @@ BODIES: dict[str, tuple[Callable[[Carry, Any], tuple[Carry, Any]], Carry, bool]]
     ),
     "a column": (lambda c, ix: ((c[0].at[:, ix[0]].set(ops.full(ROWS, 3.0)),), None), (CACHE,), True),
     "one element": (lambda c, ix: ((c[0].at[ix[0], ix[0]].set(ix[1][2]),), None), (CACHE,), True),
+    "a row of a layer": (
+        lambda c, ix: ((c[0].reshape(2, 4, 12, WIDTH).at[1, :, ix[0]].set(ix[1]).reshape(ROWS, WIDTH),), None),
+        (CACHE,),
+        False,
+    ),
     "past the end": (lambda c, ix: ((put(c[0], ix[0] * 40, ix[1]),), None), (CACHE,), True),
     "read before": (lambda c, ix: ((put(c[0], ix[0], ix[1] + c[0][2]),), attend(c[0], ix[1])), (CACHE,), True),
     "read after": (lambda c, ix: ((d := put(c[0], ix[0], ix[1]),), attend(d, ix[1])), (CACHE,), True),
@@ -256,3 +261,28 @@ def test_half_floats_are_rounded_once(device_name: str) -> None:
 
     expected = TRACE(run).evaluate(cache, updates)
     same(TRACE(run, device=device_name)(cache, updates), expected)
+
+
+@pytest.mark.parametrize("layout", ["layers, heads, places", "layers, places, heads"])
+def test_a_decode_step_over_several_layers_copies_no_cache(layout: str) -> None:
+    """Keys and values of all layers in one array each, updated at an int, a slice and a traced place."""
+    heads = layout.endswith("places")
+
+    def body(c: Any, ix: Any) -> Any:
+        keys, values = c
+        turn, x = ix
+        for layer in range(2):
+            at = (layer, slice(None), turn) if heads else (layer, turn)
+            keys, values = keys.at[at].set(x * 2), values.at[at].add(x)
+            x = x + ops.sum(keys[layer] * values[layer], axis=(0, 1))[: x.shape[-1]] % 3
+        return (keys, values), x
+
+    def run(keys: Any, values: Any, xs: Any) -> Any:
+        return ops.scan(body, (keys, values), (ops.arange(TURNS, dtype=i32), xs))
+
+    shape = (2, 4, 64, 16) if heads else (2, 64, 4, 16)
+    program = TRACE(run).program(f32[shape], f32[shape], f32[TURNS, 16], device="cpu")
+    assert not [nbytes for nbytes in copied(program) if nbytes > 1024]
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-2, 3, spec).astype(np.float32) for spec in (shape, shape, (TURNS, 16))]
+    same(TRACE(run)(*arrays), TRACE(run).evaluate(*arrays))

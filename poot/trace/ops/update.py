@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from poot.dtypes import bool_, u8
+from poot.dtypes import bool_, i32, i64, u8
 from poot.errors import ArgumentError, DTypeError, FeatureError
 from poot.trace.array import Array, ArrayLike, IndexMode
 from poot.trace.dispatch import active, bind1, joined, lift
@@ -15,7 +15,7 @@ from poot.trace.graph import Literal
 from poot.trace.ops import elementwise, indexing, logic, manipulation
 from poot.trace.ops.axes import choice
 from poot.trace.ops.creation import asarray, full
-from poot.trace.ops.indexkey import Entry, Mask, Positions, Span, arrays_of, on_axes, parse
+from poot.trace.ops.indexkey import Entry, Mask, Position, Positions, Span, arrays_of, on_axes, parse
 from poot.trace.ops.maps import refuse_bool
 from poot.trace.ops.promotion import cast
 from poot.trace.ops.results import of_its_own
@@ -129,6 +129,7 @@ def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, m
         entries = parse(key, x.shape, keep_mask=not new.shape)
         if any(isinstance(entry, Mask) for entry in entries):
             return _masked(x, entries, new, kind)
+        entries = _all_arrays(entries)
         kept = on_axes(entries)
         spans = [indexing.as_span(entry, extent) for entry, extent in zip(kept, x.shape, strict=True)]
         if any(isinstance(entry, Positions) for entry in entries):
@@ -151,6 +152,20 @@ def _masked(x: Array, entries: Sequence[Entry], new: Array, kind: Kind) -> Array
     condition = manipulation.reshape(lift(mask.array), (*mask.array.shape, *(1,) * (x.ndim - mask.rank)))
     changed = manipulation.broadcast_to(kind.combine(x, new), x.shape)
     return logic.where(condition, changed, x)
+
+
+def _all_arrays(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries with ints beside integer arrays as arrays too, so that one scatter does what is asked for."""
+    first = next((entry for entry in entries if isinstance(entry, Positions)), None)
+    if first is None:
+        return list(entries)
+    dtypes = (lift(first.array).dtype, i32, i64)
+
+    def array(entry: Position) -> Positions:
+        dtype = next(dtype for dtype in dtypes if entry.index <= dtype.max)
+        return Positions(full((), entry.index, dtype=dtype), resolved=True)
+
+    return [array(entry) if isinstance(entry, Position) else entry for entry in entries]
 
 
 # --- integer arrays ---------------------------------------------------------------------------------------------------
