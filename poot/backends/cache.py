@@ -22,8 +22,8 @@ from poot.errors import ArgumentError
 _MAGIC = b"poot-artifact-2\n"
 _DIGEST = 32
 _CAP = 512 << 20
-#: The directory is measured after this many bytes have been written, by one process or by many short ones: each begins
-#: somewhere on the way.
+#: The directory is measured after so many bytes have been written, or a sixteenth of a small cap, by one process or by
+#: many short ones: each begins somewhere on the way.
 _TRIM_EVERY = 16 << 20
 
 _written = random.randrange(_TRIM_EVERY)
@@ -111,7 +111,7 @@ def store(key: str, body: bytes) -> None:
     except OSError:
         return
     _written += len(body)
-    if _written >= _TRIM_EVERY:
+    if _written >= min(_TRIM_EVERY, cap_bytes() // 16):
         _written = 0
         trim(folder)
 

@@ -74,12 +74,12 @@ def test_damaged_files_are_misses_and_go(folder: Path, damage: str) -> None:
 
 
 def test_the_size_is_bounded_and_the_latest_used_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POOT_DISK_CACHE_BYTES", "20000")
     keys = [cache.artifact_key(str(number)) for number in range(30)]
     for number, key in enumerate(keys):
         cache.store(key, bytes(1000))
         path = folder / key[:2] / key
         os.utime(path, (number, number))
+    monkeypatch.setenv("POOT_DISK_CACHE_BYTES", "20000")
     assert cache.load(keys[0]) is not None  # a hit makes it the latest
     cache.trim(folder)
     left = [key for key in keys if cache.load(key) is not None]
@@ -93,6 +93,14 @@ def test_stores_trim_by_themselves(folder: Path, monkeypatch: pytest.MonkeyPatch
     for number in range(200):
         cache.store(cache.artifact_key(str(number)), bytes(2000))
     assert sum(path.stat().st_size for path in files(folder)) <= 70_000
+
+
+@pytest.mark.parametrize("cap", [0, 5000, 100_000])
+def test_a_small_cap_is_kept_too(folder: Path, monkeypatch: pytest.MonkeyPatch, cap: int) -> None:
+    monkeypatch.setenv("POOT_DISK_CACHE_BYTES", str(cap))
+    for number in range(60):
+        cache.store(cache.artifact_key(str(number)), bytes(5000))
+        assert sum(path.stat().st_size for path in files(folder)) <= cap + cap // 16 + 5100
 
 
 def test_a_disk_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,13 +182,12 @@ assert not bad, bad
 """
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_children_of_a_first_call(seed: int, tmp_path: Path) -> None:
+def test_children_of_a_first_call(tmp_path: Path) -> None:
     """Forks at random moments of another thread's first calls: imports, tracing, planning, LLVM, launches."""
     script = tmp_path / "script.py"
     script.write_text(FIRST_CALLS)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "POOT_CACHE_DIR": "", "POOT_DEVICE": ""}
-    subprocess.run([sys.executable, str(script), str(seed), "6"], env=environment, check=True, timeout=240)
+    subprocess.run([sys.executable, str(script), "1", "8"], env=environment, check=True, timeout=240)
 
 
 IMPORTS = """
