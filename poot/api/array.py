@@ -39,6 +39,17 @@ class Held:
         self.device = device
         self.buffer = buffer
 
+    @property
+    def origin(self) -> Held:
+        """What the memory comes from."""
+        return self
+
+
+class Lent(Held):
+    """A buffer over a host array of the caller's, who may write to it and knows of no work that is still going on."""
+
+    __slots__ = ()
+
 
 class Memory(Held):
     """Owns a device buffer, freed with the last array that uses it."""
@@ -59,6 +70,11 @@ class _Part(Held):
     def __init__(self, device: DeviceBackend, buffer: Buffer, owner: Held) -> None:
         super().__init__(device, buffer)
         self._owner = owner
+
+    @property
+    @override
+    def origin(self) -> Held:
+        return self._owner.origin
 
 
 class _Empty:
@@ -118,8 +134,8 @@ class DeviceArray(Array):
 
     @property
     def is_tracked(self) -> bool:
-        """Whether only kernels of poot can change the elements: not where memory is shared with another library."""
-        return not hasattr(self._memory.buffer, "array")
+        """Whether only kernels of poot can change the elements: not where they are a host array of the caller's."""
+        return not isinstance(self._memory.origin, Lent)
 
     @property
     def is_plain(self) -> bool:

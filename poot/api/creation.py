@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from poot.api.array import DeviceArray, Held, upload
+from poot.api.array import DeviceArray, Lent, upload
 from poot.api.devices import Device, choose, precision_of
 from poot.api.foreign import device_array
 from poot.api.precision import KEPT, Precision
@@ -74,7 +74,7 @@ def asarray(
     shared = backend.import_host(host) if np.shares_memory(host, array) or not array.size else None
     if shared is None:
         raise _needs_copy(f"this array, which {backend.name} cannot share,")
-    return DeviceArray(Held(backend, shared), spec)  # the host array goes with its last reference
+    return DeviceArray(Lent(backend, shared), spec)  # the host array goes with its last reference
 
 
 def _from_ours(

@@ -176,7 +176,8 @@ class FastCall:
         unread = tuple(
             (order[n], cast("type[object]", type(leaf))) for n, leaf in enumerate(leaves) if order[n] not in read
         )
-        at_home = any(isinstance(value, DeviceArray) for value in (*leaves, *captured))
+        read = [_value(source, leaves, captured) for _, source, _ in compiled.sources if source.kind == "capture"]
+        at_home = any(isinstance(value, DeviceArray) for value in (*leaves, *read))
         contents = tuple((captured[index], known) for index, known in compiled.recorded.contents)
         fast = FastCall(compiled, guards, expected, contents, device, len(order), unread, roams=not (fixed or at_home))
         return fast if fast._keep(compiled, leaves, captured) else None

@@ -120,7 +120,7 @@ def lend(name: str, value: Any, spec: ArraySpec, device: DeviceBackend, precisio
 
 def await_borrowed(bound: Iterable[object], device: DeviceBackend) -> None:
     """Wait for a launch that reads the caller's own arrays: once the call returns, they may change."""
-    if any(isinstance(each, Borrowed) for each in bound):
+    if any(isinstance(each, Borrowed) or (isinstance(each, DeviceArray) and not each.is_tracked) for each in bound):
         device.synchronize()
 
 

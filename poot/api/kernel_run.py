@@ -16,8 +16,7 @@ from poot.api.kernel_arguments import ArrayLike, HostArray, array_dtype, convert
 from poot.api.kernel_plan import Plan, Scalar, refuse_overlap
 from poot.backends.device import BufferView, DeviceBackend, InPlace
 from poot.backends.host import data_address, data_addresses
-from poot.backends.sharing import same_memory
-from poot.errors import DeviceMismatchError, KernelFault
+from poot.errors import KernelFault
 from poot.kernel.ir import FAULT_WORDS
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter
 from poot.kernel.parse.definition import Definition
@@ -94,16 +93,6 @@ def contiguous(shape: tuple[int, ...]) -> Strides:
     return tuple(reversed(strides))
 
 
-def check_homes(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], device: DeviceBackend) -> None:
-    """Every poot array lives on the device of the launch."""
-    for name, array in zip(names, arrays, strict=True):
-        if isinstance(array, DeviceArray) and not same_memory(array.backend, device):
-            raise DeviceMismatchError(
-                devices=f"`{name}` of kernel {kernel} on {array.device}, the launch on {device.name}",
-                where=user_location(),
-            )
-
-
 def check_writeable(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], written: Sequence[int]) -> None:
     """Outputs can be written."""
     for number in written:
@@ -142,11 +131,9 @@ def _folded(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> 
 
 def writeable(array: ArrayLike) -> bool:
     """Whether a kernel may write an array; memory that poot only borrows may be read-only."""
-    buffer = array.buffer_view().buffer if isinstance(array, DeviceArray) else None
-    if getattr(buffer, "read_only", False):
-        return False
-    host = getattr(buffer, "array", None) if isinstance(array, DeviceArray) else array
-    return host is None or bool(host.flags.writeable)
+    if isinstance(array, DeviceArray):
+        return not getattr(array.buffer_view().buffer, "read_only", False)
+    return bool(array.flags.writeable)
 
 
 def note_writes(arrays: Sequence[ArrayLike], written: Sequence[int]) -> None:
@@ -263,7 +250,7 @@ class BufferedRun:
         self.device = device
 
     def run(self, args: Sequence[Any]) -> bool:
-        """Launch; waits where an output is a NumPy array."""
+        """Launch; waits where an output is a NumPy array, or NumPy sees into it."""
         wires = self.wiring
         arrays: list[ArrayLike] = [args[position] for position in wires.buffers]
         check_writeable(wires.name, wires.names, arrays, wires.written)
@@ -287,6 +274,8 @@ class BufferedRun:
                 self._read_back(arrays, views)
                 check.check()
                 return True
+        if any(_is_seen(array) for array in outputs) or not all(map(_is_ours, arrays)):
+            self.device.synchronize()
         self._read_back(arrays, views)
         return True
 
@@ -325,6 +314,16 @@ class BufferedRun:
             for other, array in enumerate(arrays):
                 if other != number and shares(arrays[number], array):
                     raise refuse_overlap(self.wiring.name, self.wiring.names[number], self.wiring.names[other])
+
+
+def _is_ours(array: ArrayLike) -> bool:
+    """Whether nobody else can write the elements that the launch works on, as those of copies of NumPy arrays."""
+    return not isinstance(array, DeviceArray) or array.is_tracked
+
+
+def _is_seen(array: ArrayLike) -> bool:
+    """Whether the host has been given a view of an array's memory."""
+    return isinstance(array, DeviceArray) and getattr(array.memory.buffer, "shared", False)
 
 
 def shares(a: ArrayLike, b: ArrayLike) -> bool:

@@ -12,15 +12,18 @@ import numpy as np
 from poot.api.array import DeviceArray
 from poot.api.constants import note_write
 from poot.api.devices import Device, choose, default
+from poot.api.devices import device as find_device
 from poot.api.eager_call import is_running
 from poot.api.kernel_arguments import as_array, bind, check, const, fail
 from poot.api.kernel_interpret import interpret, run_thread
+from poot.api.kernel_moves import launch_there
 from poot.api.kernel_plan import Grid, Specialisations, grid, plan
-from poot.api.kernel_run import BufferedRun, InPlaceRun, check_apart, check_homes, check_writeable, layouts, wiring
+from poot.api.kernel_run import BufferedRun, InPlaceRun, check_apart, check_writeable, layouts, wiring
 from poot.api.kernel_sources import BACKENDS, source
 from poot.api.kernel_traced import call_traced, is_functional, refuse_traced_sizes
 from poot.api.reload import follow_reloads
 from poot.backends.device import DeviceBackend, InPlace
+from poot.backends.sharing import same_memory
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.dtypes import DType, as_dtype
 from poot.errors import ArgumentError, ArgumentTypeError
@@ -78,7 +81,8 @@ class Kernel:
     ) -> Any:
         """Launch on `threads` threads or `groups` work-groups (x first).
 
-        Arrays are used where they are: NumPy arrays in place on cpu, poot arrays on their device.  Raises LaunchError
+        Arrays are used where they are: NumPy arrays in place on cpu, poot arrays on their device.  With `device=` those
+        that live elsewhere are copied there and, where written, back, before the call returns.  Raises LaunchError
         where arguments or grid do not fit, KernelError or CompileError where the kernel does not compile; KernelFault
         after a launch with NumPy outputs that failed, or when a poot array that it wrote is read.
 
@@ -102,16 +106,18 @@ class Kernel:
                 homes.append(value.backend)
                 key.append(value.spec)
             elif is_functional(args):
-                return call_traced(self._specialisations, args, self._grid(threads, groups, workgroup))
+                return self._values(args, self._grid(threads, groups, workgroup), device)
             else:
                 args = self._arrays(args)
                 return self(*args, threads=threads, groups=groups, workgroup=workgroup, device=device)
         for position in self._keyed:
             key.append(self._key(position, args[position]))
         backend = default() if device is None and not homes else choose(device, homes)
+        if device is not None and not all(same_memory(home, backend) for home in homes):
+            sizes: Any = {"threads": threads, "groups": groups, "workgroup": workgroup, "device": device}
+            launch_there(self.name, self.definition.parameters, args, backend, lambda moved: self(*moved, **sizes))
+            return None
         key.append(backend)
-        if homes and device is not None:
-            key += homes  # not all where the launch is: refused below
         try:
             run = self._runs.get(whole := tuple(key))
         except TypeError:  # a list as a size, or a constant that can change: refused, or read, below
@@ -120,6 +126,14 @@ class Kernel:
             return None
         self._first(args, (threads, groups, workgroup), backend, whole)
         return None
+
+    def _values(self, args: Sequence[Any], asked: Grid, device: str | Device | None) -> Any:
+        """What a launch with specs for its outputs gives, on a device if one is stated."""
+        if device is None:
+            return call_traced(self._specialisations, args, asked)
+        with find_device(device) as there:
+            moved = [value.to_device(there) if isinstance(value, DeviceArray) else value for value in args]
+            return call_traced(self._specialisations, moved, asked)
 
     def __getitem__(self, sizes: object) -> NoReturn:
         """Refused: a grid is given with the arguments."""
@@ -153,7 +167,6 @@ class Kernel:
         asked = self._grid(*sizes)
         arrays = checked.arrays(parameters)
         names = tuple(item.name for item in parameters.items if isinstance(item, BufferParameter))
-        check_homes(self.name, names, arrays, backend)
         where = layouts(self.name, names, arrays, backend)
         made = plan(self._specialisations, checked, asked, backend, where)
         wires = wiring(self.definition, made, arrays)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -22,13 +21,14 @@ from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation, watching
 from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
+from poot.api.homes import Site, captures_decide, homes_captured, homes_of, key_parts
 from poot.api.invoke import Compiled, check_call, host_value
 from poot.api.options import Options
 from poot.api.precision import Precision
 from poot.api.reach import reachable_names
 from poot.api.recording import Recorded, Recorder, Roles
 from poot.api.reload import follow_reloads
-from poot.api.wrapped import plain_function
+from poot.api.wrapped import Shared, plain_function
 from poot.backends.device import DeviceBackend
 from poot.backends.progress import working
 from poot.errors import ArgumentError, FeatureError
@@ -46,19 +46,9 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 _CACHE: CallCache[Compiled] = CallCache()
+#: Traces that were made to learn which captured arrays are read.
+_READS: CallCache[Recorded] = CallCache()
 _WATCH = MissWatch()
-
-
-@dataclass(slots=True)
-class _Shared:
-    """What a traced method and its bound forms have in common.
-
-    `names` are those that the reachable code is known to read, `misses` the key parts of the latest traces.
-    """
-
-    method: Signature | None = None
-    names: frozenset[str] = frozenset()
-    misses: list[dict[str, Hashable]] = field(default_factory=list[dict[str, Hashable]])
 
 
 class Traced(Generic[R_co]):
@@ -70,7 +60,7 @@ class Traced(Generic[R_co]):
         self.options = options
         self._signature = Signature(function, options.static_argnames, options.donate)
         self._owner: object = None
-        self._shared = _Shared()
+        self._shared = Shared()
         self._fast = ShortWays()
         self._latest: FastCall | None = None
         follow_reloads(Traced)
@@ -139,21 +129,18 @@ class Traced(Generic[R_co]):
         """The long way; with a `key` it leaves the short one behind, for the leaves of the arguments with `trees`."""
         arguments = self._signature.sort(args, kwargs, self._owner)
         captures = self._captures(arguments)
-        device = choose(self.options.device, _homes(arguments, captures))
-        precision = self._precision(device)
-        parts = self._parts(arguments, captures)
-        call = self._key(parts, device, precision)
-        compiled = _CACHE.find(call)
-        if compiled is not None and not compiled.recorded.holds(captures.arrays):
-            _CACHE.drop(call, compiled)
-            compiled = None
-        if compiled is None:
-            if self._learn_names(arguments):
+        site = self._site(arguments, captures, recording=False)
+        compiled = None if site is None else _known(_CACHE, site.key, captures)
+        if site is None or compiled is None:
+            if self._learn_names(arguments) or site is None:
                 captures = self._captures(arguments)
-                parts = self._parts(arguments, captures)
-                call = self._key(parts, device, precision)
-            compiled = _CACHE.get(call, lambda: self._compile(arguments, captures, device, parts))
-        result = compiled.run(arguments, captures, device, precision)
+                site = self._site(arguments, captures, recording=True)
+            assert site is not None
+            there = site
+            compiled = _known(_CACHE, there.key, captures)
+            compiled = compiled or _CACHE.get(there.key, lambda: self._compile(arguments, captures, there))
+        device = site.device
+        result = compiled.run(arguments, captures, device, site.precision)
         if self.options.donate:
             self._give_away(arguments)
         elif key is not None and self._fast.wanted(key, compiled):
@@ -168,7 +155,9 @@ class Traced(Generic[R_co]):
         arguments = self._signature.sort(args, kwargs, self._owner)
         self._learn_names(arguments)
         captures = self._captures(arguments)
-        device = choose(self.options.device, _homes(arguments, captures))
+        own, captured = homes_of(arguments), homes_captured(captures)
+        apart = len({id(home) for home in captured}) > 1 and captures_decide(own, captured)
+        device = choose(self.options.device, own if apart else [*own, *captured])
         precision = self._precision(device)
         check_call(self._signature.name, arguments, captures, precision, device)
         result = EagerCall(self._signature, arguments, captures, device, precision).run(self._function)
@@ -208,31 +197,38 @@ class Traced(Generic[R_co]):
         known, self._shared.names = self._shared.names, names
         return names != known
 
-    def _key(self, parts: Mapping[str, Hashable], device: DeviceBackend, precision: Precision) -> Hashable:
-        return (code_token(self.__code__), *parts.items(), device.name, id(device), self.options, precision)
+    def _site(self, arguments: Arguments, captures: Captures, *, recording: bool) -> Site | None:
+        """Where a call runs; None where only a trace can tell, that is not known and not to be `recording`."""
+        parts = key_parts(arguments, captures)
+        code = code_token(self.__code__)
+        own, captured = homes_of(arguments), homes_captured(captures)
+        recorded = None
+        if self.options.device is None and captures_decide(own, captured):
+            key = (code, *parts.items(), self.options, self._precision(None))
+            recorded = _known(_READS, key, captures)
+            if recorded is None:
+                if not recording:
+                    return None
+                recorded = _READS.get(key, lambda: self._record(arguments, captures, Roles()))
+            captured = homes_captured(captures, recorded)
+        device = choose(self.options.device, [*own, *captured])
+        precision = self._precision(device)
+        whole = (code, *parts.items(), device.name, id(device), self.options, precision)
+        return Site(device, precision, parts, whole, recorded)
 
     def _precision(self, device: DeviceBackend | None) -> Precision:
         """What becomes of 64-bit arrays in a call on a device."""
         return precision_of(self.options.precision, self.options.device, device)
 
-    def _parts(self, arguments: Arguments, captures: Captures) -> dict[str, Hashable]:
-        """The key by the names that a reader of a message knows."""
-        parts: dict[str, Hashable] = {leaf.path: leaf.key for leaf in arguments.leaves}
-        parts["structure of the arguments"] = arguments.spec
-        if arguments.order:
-            parts["order of the keys"] = arguments.order
-        parts["passed arguments"] = arguments.names
-        parts.update(captures.parts)
-        return parts
-
-    def _compile(
-        self, arguments: Arguments, captures: Captures, device: DeviceBackend, parts: Mapping[str, Hashable]
-    ) -> Compiled:
-        _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, parts)
+    def _compile(self, arguments: Arguments, captures: Captures, site: Site) -> Compiled:
+        device = site.device
+        _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, site.parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
-        self._shared.misses = [*self._shared.misses[-7:], {**parts, **extra}]
-        check_call(self._signature.name, arguments, captures, self._precision(device), device)
-        recorded = self._record(arguments, captures, Roles(), device)
+        self._shared.misses = [*self._shared.misses[-7:], {**site.parts, **extra}]
+        check_call(self._signature.name, arguments, captures, site.precision, device)
+        recorded = site.recorded
+        if recorded is None or self._precision(None) != site.precision:
+            recorded = self._record(arguments, captures, Roles(), device)
         stable = recorded.tracked(captures.arrays, device)
         with working(f"planning {self._signature.name}"):
             return Compiled.make(recorded, device, self.options.compiling(device, stable))
@@ -313,14 +309,15 @@ class Traced(Generic[R_co]):
     ) -> Program:
         """The program for arrays or specs, for `device` (by the rule of calls, if none is named)."""
         recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
-        chosen = choose(device or self.options.device, _homes(arguments, captures))
+        homes = [*homes_of(arguments), *homes_captured(captures, recorded)]
+        chosen = choose(device or self.options.device, homes)
         return self._plan(recorded, chosen)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
         with watching() as ran:
             recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
-        device = choose(self.options.device, _homes(arguments, captures))
+        device = choose(self.options.device, [*homes_of(arguments), *homes_captured(captures, recorded)])
         program = self._plan(recorded, device)
         return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses), tuple(ran))
 
@@ -338,13 +335,17 @@ class Traced(Generic[R_co]):
         return f"<poot.trace of {self._signature.name}>"
 
 
+def _known(cache: CallCache[Any], key: Hashable, captures: Captures) -> Any:
+    """What a cache holds under a key, if what its trace read is still the same; else None."""
+    found = cache.find(key)
+    if found is None or getattr(found, "recorded", found).holds(captures.arrays):
+        return found
+    cache.drop(key, found)
+    return None
+
+
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _homes(arguments: Arguments, captures: Captures) -> list[DeviceBackend]:
-    leaves = [leaf.value for leaf in arguments.leaves if leaf.kind == "array"]
-    return [array.backend for array in (*leaves, *captures.arrays) if isinstance(array, DeviceArray)]
 
 
 @overload

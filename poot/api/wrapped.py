@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any, cast
 
+from poot.api.arguments import Signature
 from poot.api.libraries import is_bound, unwrap
 from poot.errors import ArgumentTypeError
 from poot.probe import attributes
@@ -44,3 +47,15 @@ def _of_partial(partial: functools.partial[Any]) -> object:
     del function.__wrapped__
     function.__signature__ = inspect.signature(partial)
     return function
+
+
+@dataclass(slots=True)
+class Shared:
+    """What a traced method and its bound forms have in common.
+
+    `names` are those that the reachable code is known to read, `misses` the key parts of the latest traces.
+    """
+
+    method: Signature | None = None
+    names: frozenset[str] = frozenset()
+    misses: list[dict[str, Hashable]] = field(default_factory=list[dict[str, Hashable]])

@@ -38,6 +38,11 @@ class HostBuffer:
     def nbytes(self) -> int:
         return self.memory.nbytes
 
+    @property
+    def read_only(self) -> bool:
+        """Whether it is memory of the caller's that nobody may write."""
+        return not self.memory.flags.writeable
+
 
 @dataclass(frozen=True, slots=True)
 class InterpretedKernel:

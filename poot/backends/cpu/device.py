@@ -82,6 +82,11 @@ class HostMemory:
     address: int
     nbytes: int
 
+    @property
+    def read_only(self) -> bool:
+        """Whether it is memory of the caller's that nobody may write."""
+        return not self.array.flags.writeable
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NativeKernel:

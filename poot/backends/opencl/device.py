@@ -26,7 +26,7 @@ from poot.backends.device import (
     Recording,
     launch_arguments,
 )
-from poot.backends.forks import Inherited
+from poot.backends.inherited import Inherited
 from poot.backends.loss import require_alive
 from poot.backends.opencl.arguments import launched_groups, scalar_argument
 from poot.backends.opencl.platform import cl, devices, is_loss, is_suspect, target

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
-from poot.backends.forks import Inherited
+from poot.backends.inherited import Inherited
 from poot.backends.loss import require_alive
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, compile_kernel

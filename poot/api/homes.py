@@ -1,0 +1,70 @@
+"""Where a traced call runs: on the device of the arrays among its arguments, and of those captured ones that it reads.
+
+Which captured arrays are read only a trace can tell.  It is asked where that makes a difference, and what it found is
+kept by everything that the trace depends on, but the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from poot.api.arguments import Arguments
+from poot.api.array import DeviceArray
+from poot.api.captures import Captures
+from poot.api.devices import default
+from poot.api.precision import Precision
+from poot.api.recording import Recorded
+from poot.backends.device import DeviceBackend
+from poot.backends.sharing import same_memory
+from poot.errors import DeviceUnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a call runs, its key and the parts of that, and what was recorded to find out."""
+
+    device: DeviceBackend
+    precision: Precision
+    parts: Mapping[str, Hashable]
+    key: Hashable
+    recorded: Recorded | None
+
+
+def homes_of(arguments: Arguments) -> list[DeviceBackend]:
+    """The devices of the arguments' arrays."""
+    return _homes([leaf.value for leaf in arguments.leaves if leaf.kind == "array"])
+
+
+def homes_captured(captures: Captures, recorded: Recorded | None = None) -> list[DeviceBackend]:
+    """The devices of the captured arrays; with a recording, of those that it reads."""
+    if recorded is None:
+        return _homes(captures.arrays)
+    read = sorted(source.index for source in recorded.sources.values() if source.kind == "capture")
+    return _homes([captures.arrays[index] for index in read])
+
+
+def _homes(arrays: Sequence[object]) -> list[DeviceBackend]:
+    return [array.backend for array in arrays if isinstance(array, DeviceArray)]
+
+
+def captures_decide(own: Sequence[DeviceBackend], captured: Sequence[DeviceBackend]) -> bool:
+    """Whether it makes a difference which captured arrays are read, for arguments that live on `own`."""
+    if not captured:
+        return False
+    try:
+        usual = own[0] if own else default()
+    except DeviceUnavailableError:
+        return True
+    return not all(same_memory(home, usual) for home in captured)
+
+
+def key_parts(arguments: Arguments, captures: Captures) -> dict[str, Hashable]:
+    """The key of a call, but for where it runs, by the names that a reader of a message knows."""
+    parts: dict[str, Hashable] = {leaf.path: leaf.key for leaf in arguments.leaves}
+    parts["structure of the arguments"] = arguments.spec
+    if arguments.order:
+        parts["order of the keys"] = arguments.order
+    parts["passed arguments"] = arguments.names
+    parts.update(captures.parts)
+    return parts
