@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, f32, f64
+from poot.dtypes import ArraySpec, DType, f32, f64
 from poot.trace.evaluate import apply
 from poot.trace.graph import Atom, Equation, Graph, Params, Value
 from poot.trace.primitives import OracleCall, lookup
@@ -177,13 +177,14 @@ def _combined(equation: Equation, operands: list[Bound], value: Array) -> Bound:
     ]
     low, high, magnitude = _ENDPOINTS[equation.primitive](equation, calm)
     # float64 itself rounds the endpoints as often as a device may round the result.
-    accumulator = equation.params.get("accumulate", dtype)
-    precision = min(FORMATS[dtype][0], FORMATS[accumulator][0])  # type: ignore[index]
+    accumulator = cast("DType", equation.params.get("accumulate", dtype))
+    precision = min(FORMATS[dtype][0], FORMATS[accumulator][0])
     eps = 2.0**-precision * (2 if dtype is f64 else 1)
     slack = terms * eps * magnitude + quantum(np.zeros(()), dtype)
     points = ~any_of(equation, operands, lambda bound: ~bound.point)
     infinite = np.isinf(value.astype(np.float64)) & points & (low == high)
-    past = ~(magnitude < float(f32.max if dtype.bits < 32 else dtype.max)) & ~infinite & ~certain
+    greatest = min(float(f32.max if each.bits < 32 else each.max) for each in (dtype, accumulator))
+    past = ~(magnitude < greatest) & ~infinite & ~certain
     found = settled(value, low - slack, high + slack, wild | past, certain, dtype)
     return replace(found, product=_ENDPOINTS[equation.primitive] is _products)
 

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import random
+import stat
 import tempfile
 from pathlib import Path
 
@@ -53,7 +54,11 @@ def directory() -> Path | None:
 
 def _named_directory(name: str) -> Path:
     path = os.path.expanduser(name)
-    if path.startswith("~") or not (os.path.isdir(path) or not os.path.lexists(path)):
+    try:
+        may_be = stat.S_ISDIR(os.stat(path).st_mode)
+    except OSError:  # there is nothing yet, or another process is just making it
+        may_be = not path.startswith("~")
+    if not may_be:
         raise ArgumentError(
             what="POOT_CACHE_DIR",
             actual=name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
 import sys
 import threading
 import time
@@ -53,6 +54,16 @@ class _Local(threading.local):
 
 _local = _Local()
 _screen = threading.Lock()  # held by the one thread that draws
+
+
+def _after_fork() -> None:
+    """In a forked child: whoever draws is not here."""
+    global _screen
+    _screen = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextlib.contextmanager

@@ -445,7 +445,7 @@ def test_eight_threads_step_two_entries(device: Device) -> None:
     assert engine.stats.allocated_bytes == 0 and engine.stats.entries == 0
 
 
-def test_threads_that_reset_assign_and_step(device: Device) -> None:
+def test_threads_that_reset_and_step(device: Device) -> None:
     """Two states that every step moves together are never seen apart, whoever resets them meanwhile."""
     b = Builder(TraceLimits.STANDARD)
     first, second = b.state("first", f32[3]) + b.input("x", f32[3]), b.state("second", f32[3]) + 1.0

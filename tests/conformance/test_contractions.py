@@ -14,6 +14,14 @@ import pytest
 
 import poot
 from poot import ops
+from poot.plan.compile import compile as plan
+from poot.plan.limits import CompileOptions
+from poot.target import Target
+from poot.trace.builder import Builder
+from poot.trace.evaluate import evaluate
+from poot.trace.graph import Params
+from poot.trace.limits import TraceLimits
+from tests.plan_support import run_program
 
 pytestmark = pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
 
@@ -81,6 +89,19 @@ def test_results_stored_transposed_beside_others(layout: str, device_name: str) 
 def test_dtypes(dtype: Any, layout: str, device_name: str) -> None:
     a, b, bias, _ = operands((), 18, 30, 40, layout, dtype)
     check(device_name, lambda a, b, bias: ops.maximum(product(a, b, layout) + bias, bias), a, b, bias)
+
+
+def test_what_passes_the_accumulator_is_infinite() -> None:
+    """Sums in f32 overflow as f32 does, whatever the result's dtype: by the oracle, and by a program."""
+    builder = Builder(TraceLimits.STANDARD, name="f")
+    x = builder.input("x", poot.f32[2, 3])
+    params = Params(contract=((1,), (1,)), batch=((), ()), accumulate=poot.f32, dtype=poot.f64)
+    graph = builder.finish(builder.emit("dot_general", [x, x], params)[0])
+    array = np.array([[1, 2, 3], [2e30, 1, 0]], np.float32)
+    expected = evaluate(graph, {"x": array}).output
+    np.testing.assert_array_equal(expected, [[14, np.float32(2e30) + 2], [np.float32(2e30) + 2, np.inf]])
+    found, _ = run_program(plan(graph, Target.parse("interpret"), CompileOptions()), {"x": array})
+    np.testing.assert_array_equal(np.asarray(found, np.float32), np.asarray(expected, np.float32))
 
 
 # --- sizes that the CPU cuts up -------------------------------------------------------------------------------------

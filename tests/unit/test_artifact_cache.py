@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -217,6 +218,28 @@ def test_kernels_come_from_it_and_damaged_ones_are_compiled_again(folder: Path) 
     assert compiled() == image and path.read_bytes() == whole
     path.write_bytes(whole[:-3])
     assert compiled() == image and path.read_bytes() == whole
+
+
+def test_threads_that_make_the_directory_together(folder: Path) -> None:
+    wrong: list[BaseException] = []
+
+    def work(start: threading.Barrier) -> None:
+        start.wait(20)
+        try:
+            assert cache.load(KEY) in (None, b"body")
+            cache.store(KEY, b"body")
+        except BaseException as error:
+            wrong.append(error)
+
+    for _ in range(40):
+        start = threading.Barrier(4)
+        threads = [threading.Thread(target=work, args=(start,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        shutil.rmtree(folder)
+    assert not wrong
 
 
 @pytest.mark.parametrize("name", ["cpu", "cuda:sm_90"])

@@ -230,6 +230,13 @@ def test_first_calls_import_nothing_that_a_fork_does_not_wait_for(tmp_path: Path
     subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=120)
 
 
+def test_a_child_may_draw_what_its_parent_was_drawing() -> None:
+    from poot.backends import progress
+
+    with Holding(progress._screen):
+        assert in_child(lambda: progress._screen.acquire(blocking=False))
+
+
 def test_code_that_is_dropped_while_another_thread_links_waits_for_nobody() -> None:
     from poot.backends.cpu import jit
 

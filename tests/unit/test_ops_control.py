@@ -281,3 +281,13 @@ def test_lengths_out_of_range(length: int) -> None:
     for function in (steps, poot.trace(steps)):
         with pytest.raises(ArgumentError, match=f"scan: length: {length} is not valid, expected 0 to 2147483647"):
             function(poot.asarray(1.0))
+
+
+def test_captured_arrays_may_be_what_a_loop_begins_with() -> None:
+    half, rows = poot.asarray(np.float32(0.5)), poot.asarray(np.ones((3, 2), np.float32))
+    x = np.ones((3, 2), np.float32)
+    carry, ys = poot.trace(lambda x: ops.scan(lambda c, row: (c + row.sum(), c), half, x))(x)
+    assert float(carry) == 6.5 and np.asarray(ys).tolist() == [0.5, 2.5, 4.5]
+    carry, _ = poot.trace(lambda s: ops.scan(lambda c, row: (c + row.sum(), c), s + half, rows))(1.0)
+    assert float(carry) == 7.5
+    assert float(poot.trace(lambda x: ops.while_loop(lambda c: c < 3, lambda c: c + x[0, 0], half))(x)) == 3.5

@@ -300,6 +300,8 @@ def _atom(operand: Operand) -> Tracer | Literal:
     """An operand as a value of the trace, or a literal."""
     if isinstance(operand, Literal):
         return operand
-    array = lift(operand)
+    array, context = lift(operand), active()
+    if not isinstance(array, Tracer) and context is not None:
+        array = context.capture(array)  # an array from outside, as it is
     assert isinstance(array, Tracer), array
     return array

@@ -93,9 +93,9 @@ def _oracle(call: OracleCall, left: Array, right: Array) -> Array:
     left_contract, right_contract, left_batch, right_batch = dimension_numbers(call.params)
     left_free = free_axes(left.ndim, left_contract, left_batch)
     right_free = free_axes(right.ndim, right_contract, right_batch)
+    accumulator = cast("DType", call.params["accumulate"]).dtype
     if left.dtype.kind != "f":
-        wide = cast("DType", call.params["accumulate"]).dtype
-        left, right = left.astype(wide), right.astype(wide)
+        left, right = left.astype(accumulator), right.astype(accumulator)
     batch = math.prod(left.shape[axis] for axis in left_batch)
     terms = math.prod(left.shape[axis] for axis in left_contract)
     rows = math.prod(left.shape[axis] for axis in left_free)
@@ -103,7 +103,12 @@ def _oracle(call: OracleCall, left: Array, right: Array) -> Array:
     a = left.transpose(*left_batch, *left_free, *left_contract).reshape(batch, rows, terms)
     b = right.transpose(*right_batch, *right_contract, *right_free).reshape(batch, terms, columns)
     product = np.matmul(a, b).reshape(call.outputs[0].shape)
-    return product + 0.0 if product.dtype.kind == "f" else product.astype(call.outputs[0].dtype.dtype)
+    if product.dtype.kind != "f":
+        return product.astype(call.outputs[0].dtype.dtype)
+    # What passes the accumulator's range is infinite in a wider result too.
+    infinite = np.abs(product) > float(np.finfo(accumulator).max)
+    found: Array = np.where(infinite, np.copysign(np.inf, product), product + 0.0)
+    return found
 
 
 def _terms(specs: tuple[ArraySpec, ...], params: Params) -> int:
