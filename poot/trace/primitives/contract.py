@@ -107,8 +107,7 @@ def _oracle(call: OracleCall, left: Array, right: Array) -> Array:
         return product.astype(call.outputs[0].dtype.dtype)
     # What passes the accumulator's range is infinite in a wider result too.
     infinite = np.abs(product) > float(np.finfo(accumulator).max)
-    found: Array = np.where(infinite, np.copysign(np.inf, product), product + 0.0)
-    return found
+    return cast("Array", np.where(infinite, np.copysign(np.inf, product), product + 0.0))
 
 
 def _terms(specs: tuple[ArraySpec, ...], params: Params) -> int:
