@@ -235,7 +235,8 @@ class Traced(Generic[R_co]):
 
     def _plan(self, recorded: Recorded, device: DeviceBackend) -> Program:
         with working(f"planning {self._signature.name}"):
-            return compile_graph(recorded.graph, device.target, self.options.compiling(device))
+            states = [variable.name for variable in recorded.graph.states]
+            return compile_graph(recorded.graph, device.target, self.options.compiling(device, states=states))
 
     def _record(
         self, arguments: Arguments, captures: Captures, roles: Roles, device: DeviceBackend | None = None
