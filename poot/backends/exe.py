@@ -15,6 +15,7 @@ from poot import forks
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, RecordedStep
 from poot.backends.executable import Executable, Run
+from poot.backends.loss import require_alive
 from poot.backends.prologue import Kept, KeptKey
 from poot.dtypes import ArraySpec
 from poot.errors import ArgumentTypeError, EngineError, EvaluateError, StateLost
@@ -175,9 +176,10 @@ class Exe:
         return kept
 
     def require_states(self, names: Iterable[str]) -> None:
-        """StateLost where one of the states is undefined."""
+        """StateLost where one of the states is undefined, DeviceLostError where nothing will bring it back."""
         for name in names if self.lost else ():
             if name in self.lost:
+                require_alive(self.engine.device)
                 raise StateLost(name=name, what=self.lost[name])
 
 
