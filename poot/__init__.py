@@ -103,6 +103,12 @@ from poot.api.traced import trace  # isort: skip
 
 __version__ = "0.1.0"
 
+
+def __dir__() -> list[str]:
+    """The public names; the modules inside are left out."""
+    return sorted([*__all__, "__all__", "__doc__", "__file__", "__name__", "__version__", "compile"])
+
+
 __all__ = [
     "Array",
     "ArraySpec",

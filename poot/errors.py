@@ -456,7 +456,7 @@ class DeviceMismatchError(DeviceError):
     """Arguments that live on different devices."""
 
     template = "arguments live on different devices: {devices}"
-    default_remedy = "move them to one device first, or pass device=."
+    default_remedy = "move them to one device first, such as with x.to_device(…)."
 
 
 class AllocationError(PootError, MemoryError):
@@ -488,9 +488,9 @@ class WeightError(PootError, ValueError):
 
 
 class WeightsError(WeightError):
-    """Several weights that are missing, unknown, or of the wrong shape or dtype, listed by what is wrong."""
+    """All weights that are missing, unknown, or of the wrong shape or dtype, one or many, listed by what is wrong."""
 
-    template = "{count} weights do not fit:{listing}"
+    template = "{weights} not fit:{listing}"
 
 
 class WeightFileError(PootError, ValueError):

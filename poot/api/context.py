@@ -65,6 +65,7 @@ class KernelBuffer:
             raise DeviceMismatchError(
                 devices=f"a KernelBuffer on {self._memory.device.name}, the context on {backend.name}",
                 where=user_location(),
+                remedy="use a Context of its device, or make another KernelBuffer of its to_numpy().",
             )
         return BufferView(self._memory.buffer)
 

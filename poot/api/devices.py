@@ -152,10 +152,16 @@ def devices() -> DeviceReports:
     )
 
 
-def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> DeviceBackend:
+_TRACE = "move them to one device first, or pass device= to poot.trace."
+
+
+def choose(
+    requested: str | Device | None, homes: Iterable[DeviceBackend], remedy: str | None = _TRACE
+) -> DeviceBackend:
     """The device of a call: `requested`, else the common one of `homes` (where arguments live), else the default.
 
-    DeviceMismatchError where arguments live on several, DeviceLostError where one of these has been lost.
+    DeviceMismatchError, with the `remedy`, where arguments live on several, DeviceLostError where one of these has been
+    lost.
     """
     if requested is not None:
         return device(requested).backend
@@ -165,7 +171,8 @@ def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> De
         if not any(same_memory(home, other) for other in found):
             found.append(home)
     if len(found) > 1:
-        raise DeviceMismatchError(devices=", ".join(sorted(home.name for home in found)), where=user_location())
+        names = ", ".join(sorted(home.name for home in found))
+        raise DeviceMismatchError(devices=names, where=user_location(), remedy=remedy)
     return found[0] if found else default()
 
 

@@ -75,7 +75,7 @@ def _always() -> bool:
 
 def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tuple[Graph, ...]) -> tuple[Array, ...]:
     """Compute one primitive on concrete arrays; arrays of NumPy follow those of poot to their device."""
-    device = choose(None, [item.backend for item in inputs if isinstance(item, DeviceArray)])
+    device = choose(None, [item.backend for item in inputs if isinstance(item, DeviceArray)], remedy=None)
     operands = [number(item, device) if isinstance(item, Literal) else item for item in inputs]
     specs = tuple(map(_spec, operands))
     key: Hashable = (primitive, specs, params, regions, device.name, id(device))

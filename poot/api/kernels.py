@@ -37,6 +37,7 @@ from poot.trace.dispatch import active
 
 _KEPT = 512
 _ALIGNED = 16
+_REMEDY = "move them to one device first, or pass device= to the launch."
 
 
 class Kernel:
@@ -112,7 +113,7 @@ class Kernel:
                 return self(*args, threads=threads, groups=groups, workgroup=workgroup, device=device)
         for position in self._keyed:
             key.append(self._key(position, args[position]))
-        backend = default() if device is None and not homes else choose(device, homes)
+        backend = default() if device is None and not homes else choose(device, homes, _REMEDY)
         if device is not None and not all(same_memory(home, backend) for home in homes):
             sizes: Any = {"threads": threads, "groups": groups, "workgroup": workgroup, "device": device}
             launch_there(self.name, self.definition.parameters, args, backend, lambda moved: self(*moved, **sizes))

@@ -32,7 +32,7 @@ class _Places:
     def check(self, arrays: Sequence[object]) -> None:
         homes = [array.backend for array in arrays if isinstance(array, DeviceArray)]
         if homes:
-            choose(None, homes)
+            choose(None, homes, remedy=None)
 
     def move(self, array: Array, device: Any) -> Array:
         return array.to_device(find_device(device).backend) if isinstance(array, DeviceArray) else array

@@ -16,7 +16,7 @@ from poot.api.captures import Captures
 from poot.api.chance import ChanceWatch
 from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, DType, as_dtype
-from poot.errors import CaptureError
+from poot.errors import CaptureError, DTypeError, ShapeError
 from poot.trace.array import Array
 from poot.trace.builder import Builder
 from poot.trace.dispatch import taking, tracing
@@ -116,6 +116,7 @@ class Recorder:
         self._names: set[str] = set()
         self._followed: set[int] = set()
         self._known: set[int] = set()
+        self._states: dict[str, ArraySpec] = {}
         self._watch = ChanceWatch(signature.name, captures)
 
     def record(self) -> Recorded:
@@ -159,6 +160,7 @@ class Recorder:
         if root in self.roles.constants:
             return self.builder.constant(name, spec)
         if root in self.roles.states:
+            self._states[name] = spec
             return self.builder.state(name, spec)
         return self.builder.input(name, spec)
 
@@ -226,8 +228,10 @@ class Recorder:
         places = {argument: tuple(str(place).split(".")) for argument, place in self.roles.states.items()}
         for argument, place in places.items():
             flat = flatten({argument: _part(result, place, f"states[{argument!r}]")}, "states")
-            for path, leaf in zip(flat.paths, flat.leaves, strict=True):
-                updates[path] = self._output(path, leaf)
+            found = {path: self._output(path, leaf) for path, leaf in zip(flat.paths, flat.leaves, strict=True)}
+            specs = {name: spec for name, spec in self._states.items() if name.partition(".")[0] == argument}
+            _check_next(f"states[{argument!r}]: output {'.'.join(place)!r}", found, specs)
+            updates |= found
         return _without(result, set(places.values())) if places else result, updates
 
     def _finish(self, outputs: Any, updates: dict[str, Any]) -> Recorded:
@@ -271,6 +275,22 @@ def no_output(function: str, path: str, leaf: object) -> CaptureError:
         where=user_location(),
         remedy="return pytrees of arrays and numbers only.",
     )
+
+
+def _check_next(what: str, found: Mapping[str, Any], specs: Mapping[str, ArraySpec]) -> None:
+    """CaptureError, DTypeError or ShapeError where what an output gives is not the next value of an argument."""
+    where, remedy = user_location(), "give the place where the outputs have the next value of the argument."
+    for path, item in found.items():
+        if path not in specs:
+            known = ", ".join(specs) or "no arrays"
+            message = f"it has the leaf {path!r}, and the argument {known}"
+            raise CaptureError(what=what, message=message, where=where, remedy=remedy)
+        if isinstance(item, Tracer):
+            mine, its, name = item.spec, specs[path], f"{what} for {path}"
+            if mine.dtype is not its.dtype:
+                raise DTypeError(what=name, actual=mine.dtype, expected=its.dtype, where=where, remedy=remedy)
+            if mine.shape != its.shape:
+                raise ShapeError(what=name, actual=mine.shape, expected=its.shape, where=where, remedy=remedy)
 
 
 def _part(tree: Any, place: Sequence[str], what: str) -> Any:

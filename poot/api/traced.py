@@ -258,7 +258,7 @@ class Traced(Generic[R_co]):
     def graph(
         self,
         *args: Any,
-        constants: Sequence[str] = (),
+        constants: str | Sequence[str] = (),
         states: Mapping[str, str | int] | None = None,
         **kwargs: Any,
     ) -> Graph:
@@ -275,13 +275,13 @@ class Traced(Generic[R_co]):
         self,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        constants: Sequence[str],
+        constants: str | Sequence[str],
         states: Mapping[str, str | int] | None,
     ) -> tuple[Recorded, Arguments, Captures]:
         arguments = self._signature.sort(args, kwargs, self._owner)
         self._learn_names(arguments)
         captures = self._captures(arguments)
-        roles = Roles(frozenset(constants), dict(states or {}))
+        roles = Roles(frozenset(_names(constants)), dict(states or {}))
         for name in (*roles.constants, *roles.states):
             if name not in arguments.names:
                 expected = "one of " + ", ".join(arguments.names)
@@ -304,7 +304,7 @@ class Traced(Generic[R_co]):
         self,
         *args: Any,
         device: str | Device | None = None,
-        constants: Sequence[str] = (),
+        constants: str | Sequence[str] = (),
         states: Mapping[str, str | int] | None = None,
         **kwargs: Any,
     ) -> Program:

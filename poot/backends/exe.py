@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from poot import forks
 from poot.backends.binding import check_array
@@ -64,8 +65,11 @@ class StepInputs:
         return self._arrays
 
 
-class StateView:
-    """The state of an exe by name: `exe.state[name]` reads a copy, assignment sets, `reset` returns to zeros."""
+class StateView(Mapping[str, HostArray]):
+    """The state of an exe by name: `exe.state[name]` reads a copy, assignment sets, `reset` returns to zeros.
+
+    A mapping whose values are read from the device one by one; it equals itself alone.
+    """
 
     def __init__(self, exe: Exe) -> None:
         self._exe = exe
@@ -88,6 +92,21 @@ class StateView:
 
     def __len__(self) -> int:
         return len(self._exe.states)
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return name in self._exe.states
+
+    @override
+    def get(self, name: str, default: Any = None) -> Any:
+        """A copy of a state, or `default` where the exe has none of that name."""
+        if name not in self:
+            return default
+        return self[name]
+
+    # A mapping would compare its arrays, which have no truth value.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def reset(self, name: str | None = None) -> None:
         """Set one state, or every one at once, to zeros: no step sees some of them set and others not."""

@@ -132,7 +132,7 @@ class Engine:
     def add_entry(self, exe: Exe, staged: Program | HasProgram) -> Entry:
         """Compile, load and bind a program; nothing is kept if any part of that fails.
 
-        WeightError for a constant that the exe has no weight for, or one of another dtype or shape; EngineError for a
+        WeightsError lists constants that the exe has no weight for, or one of another dtype or shape; EngineError for a
         state that another entry declared differently, or a program made for another target.
         """
         program = getattr(staged, "program", staged)
@@ -349,7 +349,7 @@ class Engine:
 
 def _check_weights(program: Program, exe: Exe) -> None:
     given = {name: spec for name, (_, spec) in exe.weights.items()}
-    refuse(compare_weights(wanted_specs(program), given))
+    refuse(compare_weights(wanted_specs(program), given, "exe"))
 
 
 def _check_states(program: Program, exe: Exe) -> None:

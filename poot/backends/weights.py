@@ -205,7 +205,7 @@ class WeightMap:
     def resolve(self, store: WeightStore, wanting: Wanting | Sequence[Wanting] | None = None) -> dict[str, HostArray]:
         """The host array of every constant in the map; equal views give the same array.
 
-        WeightError for one that the store does not have, WeightsError for several.  With `wanting`, what it declares is
+        WeightsError lists those that the store does not have, one or many.  With `wanting`, what it declares is
         compared too: constants that the map lacks, names that nothing wants, wrong shapes and wrong dtypes.
         """
         _expect("WeightMap.resolve", store, WeightStore, "a WeightStore")
@@ -221,16 +221,18 @@ class WeightMap:
                 found[constant] = seen[key]
                 _spec(found[constant])
             except UnsupportedDTypeError as error:
-                problems.append(Problem("of an unsupported dtype", constant, str(error.fields["actual"]), error))
+                problems.append(Problem("of an unsupported dtype", constant, str(error.fields["actual"])))
             except WeightError as error:
-                missing = view.name not in store
                 place = constant if constant == view.name else f"{constant} (stored as {view.name})"
-                text = "" if missing else str(error.fields["message"])
-                problems.append(Problem("missing" if missing else "of another shape", place, text, error))
+                if view.name in store:
+                    problems.append(Problem("with a view that does not fit", place, str(error.fields["message"])))
+                else:
+                    problems.append(_missing(place, view.name, store, "store"))
         if wanting is not None:
             failed = self.views.keys() - found.keys()
             specs = {name: _spec(array) for name, array in found.items() if not _unsupported(array)}
-            problems += compare_weights(wanted_specs(wanting), specs, failed, everything=True)
+            source = "store" if self == WeightMap.identity(store) else "map"
+            problems += compare_weights(wanted_specs(wanting), specs, source, failed, everything=True)
         refuse(problems)
         return found
 
@@ -267,46 +269,52 @@ def _unsupported(array: HostArray) -> bool:
 
 
 class Problem(NamedTuple):
-    """One weight that does not fit: which list it goes to, its name, more about it, and the error for it alone."""
+    """One weight that does not fit: which list it goes to, its name, more about it, and what the list's head adds."""
 
     kind: str
     name: str
     detail: str
-    error: Exception
+    head: str = ""
 
 
-_SHOWN = 40
+_SHOWN, _FEW = 40, 8
+_UNWANTED = "wanted by nothing"
 
 
 def refuse(problems: Sequence[Problem]) -> None:
-    """Raise for the problems, if there are any: the error of the only one, else a WeightsError that lists them all."""
+    """Raise for the problems, if there are any: a WeightsError that lists them by what is wrong."""
     if not problems:
         return
-    if len(problems) == 1:
-        raise problems[0].error
-    lists: dict[str, list[str]] = {}
+    lists: dict[str, list[Problem]] = {}
     for problem in problems:
-        lists.setdefault(problem.kind, []).append(
-            f"{problem.name}: {problem.detail}" if problem.detail else problem.name
-        )
+        lists.setdefault(problem.kind, []).append(problem)
     lines: list[str] = []
-    for kind, names in lists.items():
-        lines.append(f"  {kind} ({len(names)}):")
-        lines += [f"    {name}" for name in sorted(names)[:_SHOWN]]
+    for kind, found in lists.items():
+        lines.append(f"  {kind} ({len(found)}){found[0].head}:")
+        names = sorted(f"{each.name}: {each.detail}" if each.detail else each.name for each in found)
+        lines += [f"    {name}" for name in names[:_SHOWN]]
         if len(names) > _SHOWN:
             lines.append(f"    and {len(names) - _SHOWN} more")
     names = tuple(problem.name for problem in problems)
-    raise WeightsError(count=len(problems), listing="\n" + "\n".join(lines), names=names)
+    remedy = "leave what nothing wants out of the map; WeightMap.of(program) takes what the program wants."
+    raise WeightsError(
+        weights="1 weight does" if len(problems) == 1 else f"{len(problems)} weights do",
+        listing="\n" + "\n".join(lines),
+        names=names,
+        remedy=remedy if _UNWANTED in lists else None,
+    )
 
 
 def compare_weights(
     wanted: Mapping[str, Iterable[ArraySpec]],
     given: Mapping[str, ArraySpec],
+    source: str,
     known: Iterable[str] = (),
     *,
     everything: bool = False,
 ) -> list[Problem]:
-    """What is missing, of another dtype or of another shape among `given`, and with `everything` what nothing wants.
+    """What is missing, of another dtype or of another shape among what a `source` has `given`, and with `everything`
+    what nothing wants.
 
     Names in `known` have been reported already.
     """
@@ -316,25 +324,29 @@ def compare_weights(
         if name in skip:
             continue
         if name not in given:
-            message = f"the exe has no such weight; {nearest(name, given)}"
-            problems.append(Problem("missing", name, "", WeightError(name=name, message=message)))
+            problems.append(_missing(name, name, given, source))
             continue
+        has = given[name]
         for spec in sorted(specs, key=str):
-            if spec != given[name]:
-                kind = "of another dtype" if spec.dtype is not given[name].dtype else "of another shape"
-                error = WeightError(name=name, message=f"the graph wants {spec}, the exe has {given[name]}")
-                problems.append(Problem(kind, name, f"{given[name]}, {spec} is wanted", error))
+            if spec != has:
+                differs = ("dtype",) * (spec.dtype is not has.dtype) + ("shape",) * (spec.shape != has.shape)
+                problems.append(Problem(f"of another {' and '.join(differs)}", name, f"{has}, {spec} is wanted"))
     if everything:
-        for name in given:
-            if name not in wanted:
-                remedy = "leave it out of the map; WeightMap.of(program) takes what the program wants."
-                error = WeightError(name=name, message="nothing wants it", remedy=remedy)
-                problems.append(Problem("wanted by nothing", name, "", error))
+        problems += [Problem(_UNWANTED, name, "") for name in given if name not in wanted]
     return problems
+
+
+def _missing(place: str, name: str, known: Iterable[str], source: str) -> Problem:
+    """A name that a source does not have; the names that are there stand in the list's head, once."""
+    names = sorted(known)
+    like = difflib.get_close_matches(name, names, 1) if len(names) > _FEW else []
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    head = f", which has {', '.join(names[:_FEW]) or 'none'}{more}"
+    return Problem(f"missing from the {source}", place, f"did you mean {like[0]!r}?" if like else "", head)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to say of the names that there are."""
     names = sorted(known)
-    like = difflib.get_close_matches(name, names, 1) if len(names) > 8 else []
-    return f"did you mean {like[0]!r}?" if like else f"it has {', '.join(names[:8]) or 'none'}"
+    like = difflib.get_close_matches(name, names, 1) if len(names) > _FEW else []
+    return f"did you mean {like[0]!r}?" if like else f"it has {', '.join(names[:_FEW]) or 'none'}"

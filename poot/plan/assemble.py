@@ -40,7 +40,6 @@ class Assembly:
     lowering: Lowering
     legality: Legality
     cells: Cells = field(default_factory=Cells)
-    launches: int = 0
     declined: list[Declined] = field(default_factory=list[Declined])
     constants: Constants = field(default_factory=Constants)
     #: Cells that no turn of the loops around changes: what reads such alone is computed before the loop.
@@ -65,20 +64,7 @@ class Assembly:
         line: SourceLocation | None,
         flops: int = 0,
     ) -> Launch:
-        """One launch of a step, numbered in program order."""
-        self.launches += 1
-        return self.launch_once(kernel, cells, groups, equations, line, flops)
-
-    def launch_once(
-        self,
-        kernel: Kernel,
-        cells: Sequence[int],
-        groups: tuple[int, int, int],
-        equations: tuple[int, ...],
-        line: SourceLocation | None,
-        flops: int = 0,
-    ) -> Launch:
-        """One launch that is no part of a step; Unsupported where the target cannot run it."""
+        """One launch; Unsupported where the target cannot run it."""
         self.legality.require(kernel, [self.cells.slots[cell] for cell in cells], groups, equations, line)
         bindings = tuple(Binding(cell) for cell in cells)
         return Launch(self.lowering.number(kernel), bindings, groups, equations, line, flops)
@@ -193,14 +179,13 @@ class Block:
         return tuple(numbers) if self.outer < 0 else (self.outer,)
 
     def _group(self, group: Group) -> None:
-        first = self.assembly.launches
         members = sorted(group.members, key=lambda number: ("fault" not in group.members[number].effects, number))
         if group.kind == "single":
             (number,) = group.members
             control = isinstance(lookup(group.members[number].primitive).lower, HostControl)
             with self._refusing():
                 self.steps += lower_single(self, number, group)
-            self.plans[number] = EquationPlan("control" if control else "kernel", first)
+            self.plans[number] = EquationPlan("control" if control else "kernel")
             return
         constants = self._constants(group)
         with self._refusing():
@@ -219,14 +204,13 @@ class Block:
                 self.steps.append(
                     self.assembly.launch(setup.kernel, cells, setup.groups, work.equations, line, work.flops(place))
                 )
-        last = self.assembly.launches - 1
         whole = len(once) == len(plan.setups)
         for number, equation in group.members.items():
             rule = lookup(equation.primitive).lower
             moved = isinstance(rule, Pull) and rule.movement and equation.outputs[0] not in group.outputs
             if self.plans[number].fate == "dead":
                 fate = "view" if moved else "prologue" if whole else "kernel"
-                self.plans[number] = EquationPlan(fate, -1 if whole else last)
+                self.plans[number] = EquationPlan(fate)
 
     def _constants(self, group: Group) -> frozenset[int]:
         """The ids of the values that a group reads which stay the same from step to step."""
@@ -307,7 +291,7 @@ class _Work:
             self._place(writes, cells)
             bound = [self.cell(argument) for argument in setup.arguments]
             known.steps.append(
-                assembly.launch_once(setup.kernel, bound, setup.groups, self.equations, self.line, self.flops(place))
+                assembly.launch(setup.kernel, bound, setup.groups, self.equations, self.line, self.flops(place))
             )
         self._place(writes, cells)
         return True

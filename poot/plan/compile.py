@@ -6,6 +6,7 @@ program = compile(graph, Target.parse("cpu"), CompileOptions())
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from poot.errors import ArgumentError, ArgumentTypeError
 from poot.plan.assemble import Assembly, Block
@@ -13,7 +14,7 @@ from poot.plan.legal import Legality, require_supported
 from poot.plan.limits import CompileOptions
 from poot.plan.lower import Lowering
 from poot.plan.passes import PASSES
-from poot.plan.program import EquationPlan, Numerics, PassRecord, Program, Role, Step
+from poot.plan.program import EquationPlan, Numerics, PassRecord, Program, Role, Step, launches_of
 from poot.plan.storage import plan_storage
 from poot.plan.turns import Turn, used_kernels
 from poot.plan.updates import Carried
@@ -65,7 +66,7 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
     atoms: list[Atom] = [*planned.outputs, *(atom for _, atom in planned.updates)]
     steps = _in_place(block, donated, block.run(atoms, [*outputs, *updates]), outputs, updates)
     kernels, steps, prologue = used_kernels(assembly.lowering.kernels, steps, assembly.constants.steps)
-    fates = _fates(graph, records, block.plans)
+    fates = _fates(graph, records, _launched(block.plans, steps))
     records.append(_fusion_record(block, planned))
     if options.tuner is not None:
         count = len(planned.equations)
@@ -163,6 +164,17 @@ def _fusion_record(block: Block, planned: Graph) -> PassRecord:
     count = len(planned.equations)
     notes = (f"equations {count}, groups {groups}, aliases {len(block.fusion.aliases)}",)
     return PassRecord("fuse", count, count, notes, tuple(block.assembly.declined))
+
+
+def _launched(plans: Sequence[EquationPlan], steps: Sequence[Step]) -> list[EquationPlan]:
+    """The plans with the launches that the finished steps have: the first of a control equation, else the last."""
+    found = list(plans)
+    for place, launch in enumerate(launches_of(steps)):
+        for number in launch.equations:
+            plan = found[number]
+            if plan.fate in ("kernel", "view") or (plan.fate == "control" and plan.launch < 0):
+                found[number] = replace(plan, launch=place)
+    return found
 
 
 def _fates(graph: Graph, records: Sequence[PassRecord], plans: Sequence[EquationPlan]) -> tuple[EquationPlan, ...]:

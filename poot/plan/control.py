@@ -8,7 +8,7 @@ these come to the former.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from poot.dtypes import ArraySpec, bool_, i32
@@ -24,7 +24,7 @@ from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Vari
 from poot.trace.primitives import HostControl, Launches, lookup
 
 if TYPE_CHECKING:
-    from poot.plan.assemble import Assembly, Block
+    from poot.plan.assemble import Block
 
 #: Backends that look at a condition without waiting for anything.
 _DECIDING = frozenset({"cpu", "interpret"})
@@ -142,7 +142,7 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     fresh = _new(block, specs)
     # The condition of the next turn goes with the body, whose kernels can make it along the way.
     whole = _with_condition(body, condition, first)
-    mark = _Mark.of(block.assembly)
+    mark = len(block.assembly.declined)
     own = len(body.equations)
 
     def named(place: int) -> str:
@@ -156,7 +156,7 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
         return [*steps, *test, *once, *single]
     if block.assembly.target.backend in _DECIDING:
         return [*steps, *test, *once, Loop((), flag, merged)]
-    mark.restore(block.assembly)
+    del block.assembly.declined[mark:]
     made = _turn(block, number, body, consts[first:], carry, fresh)
     turn = Turn(block.assembly, made, carry, fresh, specs)
     once, plain = turn.hoist(), turn.finish()
@@ -164,33 +164,14 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     return [*steps, *once, Loop(test, flag, plain if lazy is None else lazy, settles=lazy is not None)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """How far an assembly has come, to go on from there with other steps."""
-
-    launches: int
-    declined: int
-
-    @staticmethod
-    def of(assembly: Assembly) -> _Mark:
-        return _Mark(assembly.launches, len(assembly.declined))
-
-    def restore(self, assembly: Assembly) -> None:
-        assembly.launches = self.launches
-        del assembly.declined[self.declined :]
-
-
-def _single(block: Block, mark: _Mark, turn: Sequence[Step], rounds: Rounds) -> list[Step] | None:
-    """A loop as one kernel, in place of the turn that was made since the mark; None where it cannot be one."""
+def _single(block: Block, mark: int, turn: Sequence[Step], rounds: Rounds) -> list[Step] | None:
+    """A loop as one kernel, in place of the turn made since declined[mark]; None where it cannot be one."""
     assembly = block.assembly
     if assembly.target.backend == "interpret":
         return None
-    launches, assembly.launches = assembly.launches, mark.launches
     found = as_one_kernel(assembly, turn, rounds)
-    if found is None:
-        assembly.launches = launches
-    else:
-        del assembly.declined[mark.declined :]  # nothing in there stands alone
+    if found is not None:
+        del assembly.declined[mark:]  # nothing in there stands alone
     return found
 
 
@@ -237,7 +218,7 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
     body = _indexed(equation.regions[0], consts + count, specs, length, reverse)
     results = [atom.spec for atom in body.outputs]
     fresh = _new(block, results)
-    mark = _Mark.of(block.assembly)
+    mark = len(block.assembly.declined)
     slices = len(body.equations) - len(equation.regions[0].equations)
 
     def named(place: int) -> str:

@@ -179,7 +179,7 @@ def _copy(assembly: Assembly, step: Copy) -> Launch:
     spec = assembly.cells.slots[step.target].spec
     width = power_of_two(spec.size, costs(assembly.target).width(spec.dtype))
     grid = FlatGrid(spec.size, width, assembly.target.limit("grid"))
-    return assembly.launch_once(copy_kernel(spec, grid), (step.source, step.target), grid.groups, (), None)
+    return assembly.launch(copy_kernel(spec, grid), (step.source, step.target), grid.groups, (), None)
 
 
 def _work(body: Sequence[Stmt]) -> int:

@@ -7,6 +7,7 @@ equation.  Nothing in it refers to a device: backends load it, and `interpret` r
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -142,7 +143,11 @@ Fate = Literal["kernel", "alias", "view", "fold", "dead", "control", "prologue"]
 
 @record
 class EquationPlan:
-    """What became of an equation: the launch that computes it, or why a step needs none."""
+    """What became of an equation: the launch that computes it, by its place in `Program.launches`, or why a step needs
+    none.
+
+    `launch` is the last of several, for control flow the first, and -1 where there is none.
+    """
 
     fate: Fate
     launch: int = -1
@@ -215,7 +220,7 @@ class Program:
     @property
     def launches(self) -> tuple[Launch, ...]:
         """Every launch of a step, in program order, those inside branches and loops included."""
-        return tuple(_launches(self.steps))
+        return tuple(launches_of(self.steps))
 
     @override
     def __repr__(self) -> str:
@@ -252,7 +257,8 @@ class Program:
         return source(self, language)
 
 
-def _launches(steps: tuple[Step, ...]) -> list[Launch]:
+def launches_of(steps: Sequence[Step]) -> list[Launch]:
+    """The launches of steps in program order, those inside branches and loops included."""
     found: list[Launch] = []
     for step in steps:
         match step:
@@ -260,9 +266,9 @@ def _launches(steps: tuple[Step, ...]) -> list[Launch]:
                 found.append(step)
             case Branch():
                 for block in step.blocks:
-                    found += _launches(block)
+                    found += launches_of(block)
             case Loop():
-                found += _launches(step.condition) + _launches(step.body)
+                found += launches_of(step.condition) + launches_of(step.body)
             case Copy():
                 pass
     return found

@@ -64,13 +64,23 @@ def load_program(source: str | os.PathLike[str] | bytes) -> Program:
     """The program in a file that `Program.save` wrote, or in its bytes.
 
     SerialisationError where it is damaged, of another version, has anything that is unknown here (a key, a class, a
-    primitive), or does not verify; the message names the path of what is wrong.  Accesses of a kernel that cannot be
-    proven to stay inside its buffers are checked when it runs.
+    primitive), or does not verify; the message names the file and the path of what is wrong.  Accesses of a kernel that
+    cannot be proven to stay inside its buffers are checked when it runs.
     """
+    if isinstance(source, bytes):
+        return _load(source)
     try:
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        data = Path(source).read_bytes()
     except ValueError:  # a NUL, or half of a pair of UTF-16
         raise ArgumentError(what="load_program", actual=source, expected="the name of a file") from None
+    try:
+        return _load(data)
+    except SerialisationError as error:
+        fields = error.fields | {"what": f"program {os.fspath(source)!r}"}
+        raise SerialisationError(where=error.where, remedy=error.remedy, **fields) from error.__cause__
+
+
+def _load(data: bytes) -> Program:
     body = _open(data)
     graph, planned = (_graph(body, name) for name in ("graph", "planned"))
     target = Target.from_json(_text(body, "target").decode(), "program's target")

@@ -33,12 +33,15 @@ def verify(program: Program) -> tuple[Kernel, ...]:
     for kernel in program.kernels:
         _require(_NAME.fullmatch(kernel.name) is not None, "a kernel has no plain name")
         check(kernel, program.target)
+        sizes = [size for size in kernel.threads or () if size is not None]
+        _require(all(size <= kernel.index_dtype.max for size in sizes), "a kernel has too many threads")
         for node in walk(kernel.body):
             named = isinstance(node, Index) and bool(node.buffer) != (node.kind in ("extent", "stride"))
             _require(not named, "an index number names a buffer that it does not speak of")
     _storage(program)
     launches = [*_steps(program, program.prologue, once=True), *_steps(program, program.steps, once=False)]
     _named(program)
+    _told(program, len(program.launches))
     grids: dict[int, dict[tuple[int, int, int], None]] = {}
     for launch in launches:
         grids.setdefault(launch.kernel, {})[launch.groups] = None
@@ -71,6 +74,8 @@ def _storage(program: Program) -> None:
         _require(slot.nbytes < _MOST_BYTES, "a slot is too large")
         if slot.role == "scratch":
             _require(slot.offset >= 0 and slot.offset % slot.spec.dtype.itemsize == 0, "a slot has no place")
+        else:
+            _require(slot.offset == -1, f"{slot.role} {slot.name!r} has a place in the arena")
 
 
 def _placed(program: Program, slot: Slot, *, once: bool) -> None:
@@ -105,6 +110,20 @@ def _named(program: Program) -> None:
     _require(len(program.equation_plans) == len(graph.equations), "it tells of other equations than its graph's")
 
 
+def _told(program: Program, launches: int) -> None:
+    """What the program tells of its equations: each pass starts from what the one before has left."""
+    for plan in program.equation_plans:
+        _require(-1 <= plan.launch < launches, f"there is no launch {plan.launch}")
+    count = len(program.graph.equations)
+    for record in program.passes:
+        _require(record.equations_before == count, f"pass {record.name!r} starts from another number of equations")
+        for number in (*record.origins, *(removed.equation for removed in record.removed)):
+            _require(0 <= number < count, f"pass {record.name!r} has no equation {number} before it")
+        count = record.equations_after
+        _require(len(record.origins) in (0, count), f"pass {record.name!r} leaves another number of equations")
+    _require(count == len(program.planned.equations), "the passes leave another number of equations than are planned")
+
+
 def _steps(program: Program, steps: Sequence[Step], *, once: bool) -> Iterator[Launch]:
     slots = program.storage.slots
     for step in steps:
@@ -123,6 +142,7 @@ def _steps(program: Program, steps: Sequence[Step], *, once: bool) -> Iterator[L
                 yield from _steps(program, first, once=once)
                 yield from _steps(program, second, once=once)
             case Loop():
+                _require(-1 <= step.trip_count <= i32.max, "a loop has no number of turns")
                 if step.trip_count < 0:
                     _scalar(program, step.predicate, bool_)
                 if step.counter != -1:
@@ -154,6 +174,7 @@ def _launch(program: Program, launch: Launch, *, once: bool) -> None:
     _require(kernel.threads is None or None not in kernel.threads, "a kernel has a run-time number of threads")
     for param, binding in zip(kernel.buffers, launch.bindings, strict=True):
         _binding(program, param, binding, once=once)
+    _require(launch.flops >= -1, "a launch has no number of operations")
     for number in launch.equations:
         _item(program.planned.equations, number, "equation")
 

@@ -83,6 +83,17 @@ def test_no_operation_mixes_devices(kind: str, device_name: str) -> None:
     ) as caught:
         use(x, lambda array: poot.asarray(array, device=other))
     assert caught.value.where is not None and caught.value.where.file == __file__
+    named = "device= to the launch" if kind == "kernel" else "x.to_device("  # an operator has no device=
+    assert named in caught.value.remedy and ("pass device=" in caught.value.remedy) == (kind == "kernel")
+
+
+def test_a_traced_call_is_told_of_the_option_of_trace() -> None:
+    x, y = (poot.asarray(ROW, device=name) for name in ("cpu", "interpret"))
+    add: Any = poot.trace(lambda x, y: x + y)
+    with pytest.raises(DeviceMismatchError, match=r"pass device= to poot\.trace\.$"):
+        add(x, y)
+    fixed: Any = poot.trace(lambda x, y: x + y, device="interpret")
+    assert fixed(x, y).device == "interpret"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in USES if kind != "kernel"])

@@ -62,6 +62,24 @@ def test_arrays_that_are_made() -> None:
     assert poot.asarray(X).dtype is poot.f64
 
 
+def test_what_is_converted_and_what_is_kept() -> None:
+    """As the table of docs/devices.md says."""
+    past, wide, made = np.array([1.5, 1e300]), np.array([1 << 40]), poot.asarray(X)
+    with poot.device("cpu", f64="f32", i64="i32"):
+        assert TRACE(lambda x: x * 2)(made).dtype is poot.f32, "arrays of poot too"
+        np.testing.assert_array_equal(np.asarray(TRACE(lambda x: x * 2)(past)), np.float32([3, np.inf]))
+        np.testing.assert_array_equal(np.asarray(poot.asarray(past)), np.float32([1.5, np.inf]))
+        for array in (wide, wide.astype(np.uint64)):
+            for call in (TRACE(lambda x: x + x), poot.asarray):
+                with pytest.raises(OverflowArgumentError, match=f"{1 << 40} in .* does not fit [iu]32"):
+                    call(array)
+        kept = (made * 2, ops.asarray(X), ops.zeros(3, dtype=poot.f64), ops.zeros_like(made), poot.asarray(made))
+        assert {array.dtype for array in kept} == {poot.f64}
+        assert ops.ones(1, dtype=poot.f32).astype(poot.f64).dtype is poot.f64
+        assert TRACE(lambda x: x.astype(poot.f64))(X).dtype is poot.f64
+        assert TRACE(lambda x: x + ops.zeros(5, dtype=poot.f64))(X).dtype is poot.f64
+
+
 def test_where_the_device_has_no_such_dtype(device_name: str) -> None:
     device = poot.device(device_name)
     f = TRACE(lambda x: x * 2, device=device)

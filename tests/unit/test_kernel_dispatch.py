@@ -162,7 +162,9 @@ def test_what_dispatch_refuses() -> None:
         buffers=[one, out],
     )
     ctx.dispatch("add", compiled, workgroup=64, threads=8, buffers=[one, two, out])
-    with pytest.raises(DeviceMismatchError, match="a KernelBuffer on cpu, the context on interpret"):
+    with pytest.raises(
+        DeviceMismatchError, match=r"a KernelBuffer on cpu, the context on interpret(.|\n)*use a Context of its device"
+    ):
         Context("interpret").dispatch(
             "add", add.compile("interpret", workgroup=64), workgroup=64, threads=8, buffers=[one, two, out]
         )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import poot
 from poot.dtypes import ArraySpec, bool_, f32, i32
 from poot.errors import IndexFault, KernelFault
 from poot.kernel.build import KernelBuilder
@@ -293,3 +294,18 @@ def test_copies_are_of_whole_slots_of_one_size() -> None:
     copies = [step for step in program.steps if isinstance(step, Copy)]
     slots = program.storage.slots
     assert len(copies) == 2 and all(slots[copy.source].nbytes == slots[copy.target].nbytes for copy in copies)
+
+
+@pytest.mark.parametrize("target", ["cpu", "interpret"])
+def test_plans_name_launches_that_are_there(target: str) -> None:
+    """Also where a loop becomes one launch, or its turns copies alone."""
+
+    def step(a: Any, b: Any, c: Any) -> Any:
+        circle = ops.fori_loop(0, 3, lambda i, each: (each[1], each[2], each[0]), (a, b, c))
+        rounds = ops.fori_loop(0, 5, lambda i, x: ops.nn.softmax(x @ x), a)
+        return ops.nn.softmax(circle[0] @ rounds) @ b
+
+    made = poot.trace(step).program(*(f32[8, 8],) * 3, device=target)
+    assert max(plan.launch for plan in made.equation_plans) == len(made.launches) - 1
+    for equation, each in zip(made.graph.equations, made.equation_plans, strict=True):
+        assert each.launch < 0 or each.fate in ("kernel", "view", "control"), equation

@@ -17,7 +17,7 @@ from poot.dtypes import f16, f32
 from poot.errors import SerialisationError
 from poot.kernel.ir import Load, Store, walk
 from poot.plan.compile import compile as plan
-from poot.plan.program import Binding, Copy, Launch, Program, Slot
+from poot.plan.program import Binding, Copy, Launch, Loop, Program, Removed, Slot
 from poot.plan.serial import dump_program, load_program
 from poot.target import Target
 from poot.trace import ops
@@ -48,6 +48,19 @@ def test_a_program_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     loaded = load_program(tmp_path / "block.poot")
     assert loaded == saved and loaded.report() == saved.report()
     assert dump_program(loaded) == dump_program(saved)
+
+
+def test_a_file_that_is_refused_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "block.poot"
+    for data, message in ((b"{}", "it is not a saved program"), (dump_program(program())[:-1], "not a saved program")):
+        path.write_bytes(data)
+        for source in (path, str(path)):
+            with pytest.raises(SerialisationError, match=message) as caught:
+                load_program(source)
+            assert str(caught.value).startswith(f"program {str(path)!r}: ")
+    path.write_bytes(dump_program(replace(program(), outputs=(99,) * 3)))
+    with pytest.raises(SerialisationError, match=r"block\.poot': it is damaged: there is no slot 99"):
+        load_program(path)
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -152,6 +165,29 @@ def test_steps_keep_to_their_slots() -> None:
     tampered(lambda p: with_launch(p, equations=(1000,)))
     tampered(lambda p: replace(p, steps=(*p.steps, Copy(p.outputs[0], p.outputs[2]))))
     tampered(lambda p: replace(p, steps=(*p.steps, Copy(p.outputs[0], 0))))
+
+
+@pytest.mark.parametrize("number", [-2, 1 << 31, 1 << 70])
+def test_every_number_has_a_range(number: int) -> None:
+    made, loop = program(), Loop((), -1, (), 3)
+    plans, passes, kernel = made.equation_plans, made.passes, made.kernels[0]
+    assert load_program(dump_program(replace(made, steps=(*made.steps, loop))))
+    tampered(lambda p: replace(p, equation_plans=(replace(plans[0], launch=number), *plans[1:])))
+    tampered(lambda p: replace(p, steps=(*p.steps, replace(loop, trip_count=number))))
+    tampered(lambda p: replace(p, kernels=(replace(kernel, threads=(64, 1, number)), *p.kernels[1:])))
+    for changes in (
+        {"equations_before": number},
+        {"equations_after": number},
+        {"origins": (number, *passes[0].origins[1:])},
+        {"origins": (*passes[0].origins, 0)},
+        {"removed": (Removed(number, "dead"),)},
+    ):
+        tampered(lambda p, changes=changes: replace(p, passes=(replace(passes[0], **changes), *passes[1:])))
+    slots = made.storage.slots
+    bound = next(n for n, slot in enumerate(slots) if slot.role != "scratch")
+    tampered(lambda p: with_slot(p, bound, replace(slots[bound], offset=number)))
+    if number < 0:
+        tampered(lambda p: with_launch(p, flops=number))
 
 
 def test_slots_keep_to_the_arena_and_the_graph() -> None:

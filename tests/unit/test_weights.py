@@ -200,12 +200,59 @@ def test_everything_that_does_not_fit_is_listed_before_anything_is_written(
         "7 weights do not fit:\n"
         "  of another dtype (1):\n    half: f16[2,3], f32[2,3] is wanted\n"
         "  of another shape (1):\n    scalar: f32[], f32[1] is wanted\n"
-        "  missing (2):\n    absent\n    other\n"
-        "  wanted by nothing (3):\n    empty\n    flags\n    ids"
+        "  missing from the store (2), which has empty, flags, half, ids, scalar, single:\n    absent\n    other\n"
+        "  wanted by nothing (3):\n    empty\n    flags\n    ids\n"
+        "  Remedy: leave what nothing wants out of the map; WeightMap.of(program) takes what the program wants."
     )
     assert isinstance(caught.value, WeightError)
-    with pytest.raises(WeightsError, match=r"missing \(2\):\n    absent\n    other \(stored as other2\)$"):
+    with pytest.raises(
+        WeightsError, match=r"missing from the store \(2\), .*:\n    absent\n    other \(stored as other2\)$"
+    ):
         engine.load_weights(WeightStore.from_safetensors(file), WeightMap({"absent": "absent", "other": "other2"}))
+
+
+def arrays_misfitting(shape: tuple[int, ...] = (4,), dtype: str = "f4", name: str = "w") -> WeightStore:
+    return WeightStore.from_arrays({name: np.zeros(shape, dtype)})
+
+
+#: One weight that does not fit a constant w of f32[4]: the head of its list and its line.
+ALONE: dict[str, tuple[WeightStore, WeightMap | None, str]] = {
+    "shape": (arrays_misfitting((3,)), None, "of another shape (1):\n    w: f32[3], f32[4] is wanted"),
+    "dtype": (arrays_misfitting(dtype="f8"), None, "of another dtype (1):\n    w: f64[4], f32[4] is wanted"),
+    "both": (arrays_misfitting((3,), "f8"), None, "of another dtype and shape (1):\n    w: f64[3], f32[4] is wanted"),
+    "map": (arrays_misfitting(name="v"), WeightMap({}), "missing from the map (1), which has none:\n    w"),
+    "store": (
+        arrays_misfitting(name="v"),
+        WeightMap({"w": "u"}),
+        "missing from the store (1), which has v:\n    w (stored as u)",
+    ),
+    "view": (
+        arrays_misfitting(),
+        WeightMap({"w": StoredView("w", (9,))}),
+        "with a view that does not fit (1):\n    w: (9,): index 9 is out of bounds for axis 0 with size 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ALONE)
+def test_one_misfit_is_told_as_many_are(kind: str) -> None:
+    cpu = poot.device("cpu")
+    store, weight_map, text = ALONE[kind]
+    with pytest.raises(WeightsError) as caught:
+        Engine(cpu).load_weights(store, weight_map, program(cpu, w=f32[4]))
+    assert str(caught.value) == "1 weight does not fit:\n  " + text
+
+
+def test_names_that_are_there_stand_in_the_head_once() -> None:
+    cpu = poot.device("cpu")
+    store = WeightStore.from_arrays({f"layer.{n}.weight": np.zeros(1, np.float32) for n in range(20)})
+    wanted = program(cpu, **{"layers.11.weight": f32[1], "other": f32[1]})
+    with pytest.raises(WeightsError) as caught:
+        Engine(cpu).load_weights(store, WeightMap.of(wanted), wanted)
+    head, first, second = str(caught.value).split("\n")[1:]
+    assert head.startswith("  missing from the store (2), which has layer.0.weight, layer.1.weight, ")
+    assert head.endswith(" and 12 more:")
+    assert (first, second) == ("    layers.11.weight: did you mean 'layer.11.weight'?", "    other")
 
 
 def test_an_entry_lists_everything_too(file: Path) -> None:
