@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poot import forks
-from poot.backends.binding import check_array
+from poot.backends.binding import check_array, check_home
 from poot.backends.device import Buffer, BufferView, RecordedStep
 from poot.backends.executable import Executable, Run
+from poot.backends.loss import require_working
 from poot.backends.prologue import Kept, KeptKey
 from poot.dtypes import ArraySpec
 from poot.errors import ArgumentTypeError, EngineError, EvaluateError, StateLost
@@ -50,7 +51,10 @@ class StepInputs:
         self._arrays: dict[str, Any] = {}
 
     def push(self, name: str, array: Any) -> StepInputs:
-        """Add one input; EvaluateError if it was pushed before.  Returns itself, so that calls chain."""
+        """Add one input, a NumPy array or one of the engine's device; EvaluateError if it was pushed before.
+
+        Returns itself, so that calls chain.
+        """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(what="push: name", actual=type(name).__name__, expected="a str")
         if name in self._arrays:
@@ -64,7 +68,10 @@ class StepInputs:
 
 
 class StateView:
-    """The state of an exe by name: `exe.state[name]` reads a copy, assignment sets, `reset` returns to zeros."""
+    """The state of an exe by name: `exe.state[name]` reads a copy, assignment sets, `reset` returns to zeros.
+
+    DeviceMismatchError for an array of poot's, to be assigned, that lives on another device.
+    """
 
     def __init__(self, exe: Exe) -> None:
         self._exe = exe
@@ -79,7 +86,12 @@ class StateView:
 
     def __setitem__(self, name: str, value: Any) -> None:
         with self._exe.lock:
-            self._set({name: check_array(f"state {name!r}", value, self._find(name)[1])}, "an assignment")
+            self._set({name: self._checked(name, value)}, "an assignment")
+
+    def _checked(self, name: str, value: Any) -> HostArray:
+        spec = self._find(name)[1]
+        check_home(f"state {name!r}", value, self._exe.engine.device)
+        return check_array(f"state {name!r}", value, spec)
 
     def __iter__(self) -> Iterator[str]:
         with self._exe.lock:
@@ -175,9 +187,10 @@ class Exe:
         return kept
 
     def require_states(self, names: Iterable[str]) -> None:
-        """StateLost where one of the states is undefined."""
+        """StateLost where one of the states is undefined; on a device that can set none any more, its own error."""
         for name in names if self.lost else ():
             if name in self.lost:
+                require_working(self.engine.device)
                 raise StateLost(name=name, what=self.lost[name])
 
 
