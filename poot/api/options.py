@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,7 +26,10 @@ class Options:
     donate: tuple[str, ...] = ()
     autotune: bool = False
 
-    def compiling(self, device: DeviceBackend, stable: frozenset[str] | None = None) -> CompileOptions:
-        """How to compile for a device."""
+    def compiling(
+        self, device: DeviceBackend, stable: frozenset[str] | None = None, states: Iterable[str] = ()
+    ) -> CompileOptions:
+        """How to compile for a device; `states` of the graph that belong to a donated argument are donated."""
         tuner = Autotuner(device) if self.autotune else None
-        return CompileOptions(CompileLimits.STANDARD, numerics=self.numerics, stable=stable, tuner=tuner)
+        donate = frozenset(name for name in states if name.partition(".")[0] in self.donate)
+        return CompileOptions(CompileLimits.STANDARD, numerics=self.numerics, stable=stable, tuner=tuner, donate=donate)

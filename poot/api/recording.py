@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -222,16 +222,13 @@ class Recorder:
 
     def _split(self, result: Any) -> tuple[Any, dict[str, Any]]:
         """Take the next values of states out of the outputs."""
-        taken: dict[str, Any] = {}
-        for argument, place in self.roles.states.items():
-            found, result = _take(result, str(place).split("."), f"states[{argument!r}]")
-            taken[argument] = found
         updates: dict[str, Any] = {}
-        for argument, tree in taken.items():
-            flat = flatten({argument: tree}, "states")
+        places = {argument: tuple(str(place).split(".")) for argument, place in self.roles.states.items()}
+        for argument, place in places.items():
+            flat = flatten({argument: _part(result, place, f"states[{argument!r}]")}, "states")
             for path, leaf in zip(flat.paths, flat.leaves, strict=True):
                 updates[path] = self._output(path, leaf)
-        return result, updates
+        return _without(result, set(places.values())) if places else result, updates
 
     def _finish(self, outputs: Any, updates: dict[str, Any]) -> Recorded:
         flat = flatten(outputs, f"outputs of {self.signature.name}")
@@ -276,20 +273,30 @@ def no_output(function: str, path: str, leaf: object) -> CaptureError:
     )
 
 
-def _take(tree: Any, path: Sequence[str], what: str) -> tuple[Any, Any]:
-    """The subtree at `path`, and the tree without it."""
-    head, rest = path[0], path[1:]
-    if isinstance(tree, dict) and head in tree:
-        children: dict[str, Any] = dict(tree)  # type: ignore[arg-type]
-        found = children.pop(head)
-        if rest:
-            found, children[head] = _take(found, rest, what)
-        return found, children
-    if isinstance(tree, (tuple, list)) and head.isdigit() and int(head) < len(tree):  # type: ignore[arg-type]
-        items: list[Any] = list(tree)  # type: ignore[arg-type]
-        found = items.pop(int(head))
-        if rest:
-            found, left = _take(found, rest, what)
-            items.insert(int(head), left)
-        return found, items[0] if len(items) == 1 and not rest else tuple(items)
-    raise CaptureError(what=what, message=f"the outputs have no part {head!r}", where=user_location())
+def _part(tree: Any, place: Sequence[str], what: str) -> Any:
+    """The subtree at a place."""
+    for head in place:
+        if isinstance(tree, dict) and head in tree:
+            tree = cast("dict[str, Any]", tree)[head]
+        elif isinstance(tree, (tuple, list)) and head.isdecimal() and int(head) < len(cast("Sequence[Any]", tree)):
+            tree = cast("Sequence[Any]", tree)[int(head)]
+        else:
+            message = f"the outputs have no part {'.'.join(place)!r}"
+            raise CaptureError(what=what, message=message, where=user_location())
+    return tree
+
+
+def _without(tree: Any, places: Set[tuple[str, ...]]) -> Any:
+    """The tree without the subtrees at places in it; the one item that is left of a tuple stands for the tuple."""
+    gone = {place[0] for place in places if len(place) == 1}
+
+    def left(head: str, child: Any) -> Any:
+        inner = {place[1:] for place in places if place[0] == head}
+        return _without(child, inner) if inner else child
+
+    if isinstance(tree, dict):
+        children = cast("dict[Any, Any]", tree)
+        return {key: left(str(key), child) for key, child in children.items() if key not in gone}
+    numbered = ((str(number), item) for number, item in enumerate(cast("Sequence[Any]", tree)))
+    items = [left(head, item) for head, item in numbered if head not in gone]
+    return items[0] if gone and len(items) == 1 else items if isinstance(tree, list) else tuple(items)

@@ -235,7 +235,8 @@ class Traced(Generic[R_co]):
 
     def _plan(self, recorded: Recorded, device: DeviceBackend) -> Program:
         with working(f"planning {self._signature.name}"):
-            return compile_graph(recorded.graph, device.target, self.options.compiling(device))
+            states = [variable.name for variable in recorded.graph.states]
+            return compile_graph(recorded.graph, device.target, self.options.compiling(device, states=states))
 
     def _record(
         self, arguments: Arguments, captures: Captures, roles: Roles, device: DeviceBackend | None = None
@@ -265,7 +266,7 @@ class Traced(Generic[R_co]):
 
         Arguments named in `constants` become constants (weights) of the graph, those in `states` states, named by their
         dotted pytree path.  `states` maps an argument to the place of its next value in the outputs ("1", "cache"),
-        which is taken out of them.
+        which is taken out of them; a tuple of which one item is left becomes that item, `(y, s)` becomes `y`.
         """
         recorded, _, _ = self._trace_only(args, kwargs, constants, states)
         return recorded.graph
@@ -307,7 +308,7 @@ class Traced(Generic[R_co]):
         states: Mapping[str, str | int] | None = None,
         **kwargs: Any,
     ) -> Program:
-        """The program for arrays or specs, for `device` (by the rule of calls, if none is named)."""
+        """The program for arrays or specs, for `device` (by the rule of calls, if none is named); see `graph`."""
         recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
         homes = [*homes_of(arguments), *homes_captured(captures, recorded)]
         chosen = choose(device or self.options.device, homes)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -252,7 +252,8 @@ class Engine:
         step records, later ones replay.  `sync` is called before the launch.  A fault raises here, and state
         keeps the values that it had before the step.  A device that fails, or a Ctrl-C, in the middle of a step leaves
         every state as it was before the step or every state as after it; where not even that is certain, StateLost
-        is raised whenever the state is used, until it is set or reset.
+        is raised whenever the state is used, until it is set or reset.  Donated states are lost with any step that
+        fails or faults while it runs.
         """
         if inputs is not None and not isinstance(inputs, StepInputs):  # pyright: ignore[reportUnnecessaryIsInstance]
             remedy = 'write StepInputs().push("name", array).'
@@ -304,6 +305,7 @@ class Engine:
             compiled = [loaded.compiled for loaded in entry.executable.kernels]
             error = decode(words, entry.program, compiled)
             if error is not None:
+                self._lose(entry, entry.program.in_place)
                 entry.version += 1
                 raise error
 
@@ -313,8 +315,7 @@ class Engine:
         With `finish`, a commit that was cut short is completed.  Where that fails too, and where nothing says whether
         the step has committed, the state has to be set anew.
         """
-        step = entry.version
-        entry.version += 1
+        self._lose(entry, entry.program.in_place)
         lost = True
         try:
             if finish:
@@ -325,7 +326,13 @@ class Engine:
         finally:
             if lost:
                 entry.unsettled = True
-                entry.exe.lost.update((name, f"step {step}") for name, _ in entry.program.updates)
+                self._lose(entry, (name for name, _ in entry.program.updates))
+            entry.version += 1
+
+    @staticmethod
+    def _lose(entry: Entry, names: Iterable[str]) -> None:
+        """Let states be undefined from an entry's step on."""
+        entry.exe.lost.update((name, f"step {entry.version}") for name in names)
 
     def _require_mine(self, exe: Exe) -> None:
         exe.require_loaded()

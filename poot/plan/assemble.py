@@ -25,6 +25,7 @@ from poot.plan.program import Binding, Copy, Declined, EquationPlan, Launch, Slo
 from poot.plan.prologue import Constants, accesses, constant_setups
 from poot.plan.schedules.common import GroupPlan, power_of_two, where
 from poot.plan.storage import Cells
+from poot.plan.updates import Carried
 from poot.plan.work import flops
 from poot.target import Target
 from poot.trace.graph import Atom, Graph, Literal, Value
@@ -94,6 +95,7 @@ class Block:
 
     `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is; `region` says
     so in words, and `named` gives an equation the name that it has in there ("": it slices the region's operands).
+    `carried` are the values that may be changed where they lie.
     """
 
     assembly: Assembly
@@ -102,6 +104,7 @@ class Block:
     outer: int = -1
     region: str = ""
     named: Callable[[int], str] = numbered
+    carried: Carried | None = None
     steps: list[Step] = field(default_factory=list[Step])
     fusion: Fusion = field(init=False)
     plans: list[EquationPlan] = field(init=False)
@@ -114,7 +117,7 @@ class Block:
                 self.assembly.target,
                 self.assembly.lowering.space,
                 streaming=self.assembly.streaming,
-                inside=self.outer >= 0,
+                carried=self.carried,
             )
         self.plans = [EquationPlan("dead") for _ in self.graph.equations]
         claimed = self._claim(outputs, targets)

@@ -13,9 +13,10 @@ from poot.plan.legal import Legality, require_supported
 from poot.plan.limits import CompileOptions
 from poot.plan.lower import Lowering
 from poot.plan.passes import PASSES
-from poot.plan.program import EquationPlan, Numerics, PassRecord, Program, Role
+from poot.plan.program import EquationPlan, Numerics, PassRecord, Program, Role, Step
 from poot.plan.storage import plan_storage
-from poot.plan.turns import used_kernels
+from poot.plan.turns import Turn, used_kernels
+from poot.plan.updates import Carried
 from poot.target import Target
 from poot.trace.graph import Atom, Graph, Value
 from poot.trace.primitives import lookup
@@ -51,7 +52,8 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
     assembly = Assembly(
         target, lowering, Legality(target, planned, options.limits), streaming=options.numerics == "fused"
     )
-    block = Block(assembly, planned, {})
+    donated = _donated(graph, options)
+    block = Block(assembly, planned, {}, carried=_carried(planned, donated))
     roles: Sequence[Role] = ("constant", "input", "state")
     for role, variables in zip(roles, (planned.constants, planned.inputs, planned.states), strict=True):
         for variable in variables:
@@ -59,9 +61,9 @@ def compile(graph: Graph, target: Target, options: CompileOptions | None = None)
             if variable.name in stable:
                 assembly.constants.cells.add(block.cells[variable.value.id])
     outputs = [assembly.cells.new("output", atom.spec) for atom in planned.outputs]
-    updates = _update_cells(assembly, block, planned, outputs)
+    updates = _update_cells(assembly, block, planned, outputs, donated)
     atoms: list[Atom] = [*planned.outputs, *(atom for _, atom in planned.updates)]
-    steps = block.run(atoms, [*outputs, *updates])
+    steps = _in_place(block, donated, block.run(atoms, [*outputs, *updates]), outputs, updates)
     kernels, steps, prologue = used_kernels(assembly.lowering.kernels, steps, assembly.constants.steps)
     fates = _fates(graph, records, block.plans)
     records.append(_fusion_record(block, planned))
@@ -98,15 +100,59 @@ def _stable(graph: Graph, options: CompileOptions) -> frozenset[str]:
     return options.stable - {variable.name for variable in graph.states}
 
 
-def _update_cells(assembly: Assembly, block: Block, graph: Graph, outputs: Sequence[int]) -> list[int]:
+def _update_cells(
+    assembly: Assembly, block: Block, graph: Graph, outputs: Sequence[int], donated: frozenset[str]
+) -> list[int]:
     """Where each state's next value is made: an output that is the same value, or memory of its own."""
     stored = {atom.id: cell for atom, cell in zip(graph.outputs, outputs, strict=True) if isinstance(atom, Value)}
     variables = {variable.value.id for variable in graph.variables}
     cells: list[int] = []
-    for _, atom in graph.updates:
-        shared = stored.get(atom.id) if isinstance(atom, Value) and atom.id not in variables else None
+    for name, atom in graph.updates:
+        shared = None
+        if isinstance(atom, Value) and atom.id not in variables and name not in donated:
+            shared = stored.get(atom.id)
         cells.append(assembly.cells.new("scratch", atom.spec) if shared is None else shared)
     return cells
+
+
+# --- donated states ---------------------------------------------------------------------------------------------------
+
+
+def _donated(graph: Graph, options: CompileOptions) -> frozenset[str]:
+    """The names of the states that may be changed where they lie."""
+    known = {variable.name for variable in graph.states}
+    for name in sorted(options.donate - known):
+        listed = ", ".join(sorted(known)) or "none"
+        expected = f"names of states of the graph ({listed})"
+        raise ArgumentError(what="CompileOptions: donate", actual=name, expected=expected)
+    return options.donate
+
+
+def _carried(graph: Graph, donated: frozenset[str]) -> Carried | None:
+    if not donated:
+        return None
+    states = (variable.value for variable in graph.states if variable.name in donated)
+    return Carried.of(states, (atom for name, atom in graph.updates if name in donated))
+
+
+def _in_place(
+    block: Block, donated: frozenset[str], steps: Sequence[Step], outputs: Sequence[int], updates: list[int]
+) -> tuple[Step, ...]:
+    """The steps, with the next values of donated states in the cells of the states, which then stand in `updates`.
+
+    A step is a turn of which the donated states are carried.
+    """
+    if not donated:
+        return tuple(steps)
+    variables = {variable.name: variable for variable in block.graph.states}
+    taken = {place: variables[name] for place, (name, _) in enumerate(block.graph.updates) if name in donated}
+    carry = [block.cells[variable.value.id] for variable in taken.values()]
+    fresh = [updates[place] for place in taken]
+    kept = frozenset((*outputs, *updates)) - frozenset(fresh)
+    turn = Turn(block.assembly, list(steps), carry, fresh, [each.spec for each in taken.values()], kept=kept)
+    for place, cell in zip(taken, carry, strict=True):
+        updates[place] = cell
+    return turn.finish()
 
 
 # --- what is said of the result ---------------------------------------------------------------------------------------

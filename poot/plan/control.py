@@ -19,6 +19,7 @@ from poot.plan.program import Branch, Loop, Step
 from poot.plan.rounds import Rounds, as_one_kernel
 from poot.plan.schedules.common import GroupPlan
 from poot.plan.turns import Stack, Turn, settled
+from poot.plan.updates import Carried
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Variable
 from poot.trace.primitives import HostControl, Launches, lookup
 
@@ -78,7 +79,8 @@ def _region(
     outer = number if block.outer < 0 else block.outer
     what = f" in the {part} of {block.named(number)} ({block.graph.equations[number].primitive}){block.region}"
     own = named or "equation {}".format
-    inner = replace(block, graph=region, cells=cells, outer=outer, region=what, named=own, steps=[])
+    carried = Carried.of((variable.value for variable in region.inputs), region.outputs)
+    inner = replace(block, graph=region, cells=cells, outer=outer, region=what, named=own, carried=carried, steps=[])
     return inner.run(outputs, targets)
 
 

@@ -22,7 +22,7 @@ from poot.plan.joins import Setting, join, probes
 from poot.plan.merge import merge_groups
 from poot.plan.order import Line, ordered, updates_last
 from poot.plan.sequence import visits
-from poot.plan.updates import reading, updates_in
+from poot.plan.updates import Carried, reading, updates_in
 from poot.target import Target
 from poot.trace.graph import Atom, Equation, Graph, Value
 from poot.trace.primitives import Contraction, Elementwise, HostControl, Launches, Pull, lookup
@@ -50,17 +50,22 @@ class Fusion:
 
 
 def fuse(
-    graph: Graph, target: Target, space: Space | None = None, *, streaming: bool = True, inside: bool = False
+    graph: Graph,
+    target: Target,
+    space: Space | None = None,
+    *,
+    streaming: bool = True,
+    carried: Carried | None = None,
 ) -> Fusion:
     """Group the equations of a graph whose passes have run (no Inline rules are left).
 
-    `streaming` lets attention be one kernel, which takes the terms of its sums in another order.  `inside` says that
-    the graph is the region of a loop.
+    `streaming` lets attention be one kernel, which takes the terms of its sums in another order.  `carried` values may
+    be changed where they lie.
     """
     buffers = target.limit("buffers") - 1  # one is the fault record's
     makers = {value.id: equation for equation in graph.equations for value in equation.outputs}
     setting = Setting(space or Space(), cost.costs(target), buffers, makers)
-    sweep = Sweep(graph, setting, updates=updates_in(graph) if inside else {})
+    sweep = Sweep(graph, setting, updates={} if carried is None else updates_in(graph, carried))
     refusal = "" if streaming else 'numerics="strict" keeps the weights as they are divided and rounded'
     if target.languages == ("triton",):
         refusal = "a thread of Triton has no arrays"
@@ -71,7 +76,7 @@ def fuse(
     merge_groups(sweep)
     contract_products(graph, sweep.needed, sweep.groups)
     groups = ordered(sweep.groups, sweep.aliases)
-    groups = updates_last(groups, sweep.aliases) if inside else groups
+    groups = groups if carried is None else updates_last(groups, sweep.aliases)
     return Fusion(groups, sweep.aliases, sweep.homes, sweep.declined, sweep.streams.declined)
 
 

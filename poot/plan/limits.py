@@ -103,6 +103,8 @@ class CompileOptions:
     `stable` names the constants and inputs that keep their contents from step to step: what depends on them alone goes
     to the program's prologue.  None stands for the graph's constants.  `tuner` measures alternatives to the schedules
     that the cost model picks.  `ahead` is told of kernels as they are made, so that they can be compiled meanwhile.
+    `donate` names states whose next values may be made where the old ones lie: no memory and no copy, but a step that
+    fails or faults loses them (`StateLost`).
     """
 
     limits: CompileLimits = field(default_factory=lambda: CompileLimits.STANDARD)
@@ -110,6 +112,7 @@ class CompileOptions:
     stable: frozenset[str] | None = None
     tuner: Tuner | None = field(default=None, compare=False, repr=False)
     ahead: Callable[[Kernel], None] | None = field(default=None, compare=False, repr=False)
+    donate: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         def wrong(name: str, expected: str, remedy: str = "") -> ArgumentTypeError:
@@ -122,6 +125,8 @@ class CompileOptions:
             raise ArgumentError(what="CompileOptions: numerics", actual=self.numerics, expected='"fused" or "strict"')
         if self.stable is not None and not _are_names(self.stable):
             raise wrong("stable", "a frozenset of names, or None", 'write frozenset({{"w"}}), or frozenset() for none.')
+        if not _are_names(self.donate):
+            raise wrong("donate", "a frozenset of names", 'write frozenset({{"cache"}}).')
         if self.tuner is not None and not callable(getattr(self.tuner, "choose", None)):
             raise wrong("tuner", "an object with a method choose, or None")
         if self.ahead is not None and not callable(self.ahead):

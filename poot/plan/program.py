@@ -225,6 +225,11 @@ class Program:
             "`print(program.report())` says more>"
         )
 
+    @property
+    def in_place(self) -> tuple[str, ...]:
+        """The donated states, whose next values are made where the old ones lie."""
+        return tuple(name for name, slot in self.updates if self.storage.slots[slot].role == "state")
+
     def report(self) -> Report:
         """What the program will do: launches, kernels, bytes, flops, storage and its reuse, what was declined and why.
 

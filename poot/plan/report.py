@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -205,12 +205,31 @@ def _line(where: SourceLocation | None) -> str | None:
 
 def _storage(program: Program) -> StorageReport:
     storage = program.storage
+    used = set(_slots((*program.steps, *program.prologue)))
 
     def role(name: Role) -> int:
-        return sum(slot.nbytes for slot in storage.slots if slot.role == name)
+        named = (slot.nbytes for number, slot in enumerate(storage.slots) if slot.role == name and number in used)
+        return sum(named)
 
     arena, bound = storage.arena_bytes, storage.liveness_bound
     return StorageReport(role("scratch"), arena, bound, role("output"), role("constant"), role("kept"))
+
+
+def _slots(steps: Sequence[Step]) -> Iterator[int]:
+    """The slots that steps use; what a kernel changes where it lies has another that none does."""
+    for step in steps:
+        match step:
+            case Launch():
+                yield from (binding.slot for binding in step.bindings)
+            case Copy():
+                yield from (step.source, step.target)
+            case Branch():
+                yield step.predicate
+                for block in step.blocks:
+                    yield from _slots(block)
+            case Loop():
+                yield from (step.predicate, step.counter)
+                yield from _slots((*step.condition, *step.body))
 
 
 _Key = tuple[int, tuple[int, int, int]]

@@ -1,4 +1,4 @@
-"""The end of a loop's turn: new values into the places of old ones, with as few copies as that can be done.
+"""The end of a loop's turn, or of a step with donated states: new values into the places of old ones, with few copies.
 
 The body leaves what a turn makes in cells of its own.  Kernels then are made to write what is carried where it is read
 from, as soon as nobody needs the old value any more, and each turn's results into their places among those of all
@@ -35,7 +35,7 @@ class Turn:
     """The steps of one turn in the making.
 
     `carry` are the cells that the turn starts from, `fresh` those that the body leaves their next values in; both have
-    the `specs`.  A scan has `length` turns, which it numbers in `counter`.
+    the `specs`.  A scan has `length` turns, numbered in `counter`.  `kept` are cells that are needed afterwards.
     """
 
     assembly: Assembly
@@ -46,6 +46,7 @@ class Turn:
     counter: int = -1
     length: int = 0
     reverse: bool = False
+    kept: frozenset[int] = frozenset()
     copies: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def finish(self, stacks: Sequence[Stack] = ()) -> tuple[Step, ...]:
@@ -71,9 +72,10 @@ class Turn:
 
         It must be needed no more after the copy, and the new one go to its place at the end, or both be of this turn.
         """
+        fixed = {*self.carry, *self.kept, *spare}
         for position in reversed(range(len(self.steps))):
             step = self.steps[position]
-            if not isinstance(step, Copy) or step.target in (*self.carry, *spare):
+            if not isinstance(step, Copy) or step.target in fixed or step.source in self.kept:
                 continue
             if any(number < position for number in self._all_users(step.target)):
                 continue
@@ -234,7 +236,7 @@ class Turn:
         """Let the kernel that makes a value write it over the old one, where that is not needed any more."""
         found = self._launch_of(source)
         others = [pair for pair in self.copies if pair != (source, old)]
-        if found is None or any(old in pair for pair in others):
+        if found is None or source in self.kept or any(old in pair for pair in others):
             return
         position, launch, kernel, name = found
         last = max((*self._users(old, writes=True), *self._users(old, writes=False)), default=-1)

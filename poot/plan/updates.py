@@ -1,4 +1,4 @@
-"""Updates: equations that change a few elements of a large value that a loop carries.
+"""Updates: equations that change a few elements of a large value that a loop, or a donated state, carries.
 
 Such an equation becomes a kernel that stores what changes and nothing else, after a copy of its first operand to its
 result.  Where nothing needs the old value afterwards, the end of the turn lets both be the same memory (`turns.py`),
@@ -7,12 +7,13 @@ and the copy goes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from poot.kernel.ir import Expr
 from poot.plan.groups import Group
-from poot.trace.graph import Equation, Graph, Value
+from poot.records import record
+from poot.trace.graph import Atom, Equation, Graph, Value
 from poot.trace.primitives import HostControl, Pull, PullContext, Update, lookup
 
 #: Elements below which a value is written whole, and how many times more of them than points of an update it has.
@@ -40,14 +41,30 @@ def reading(equation: Equation) -> Pull:
     return Pull(body)
 
 
-def updates_in(graph: Graph) -> dict[int, tuple[int, ...]]:
-    """The equations of a loop's body that change a few elements of something large which the body was given.
+@record
+class Carried:
+    """The values that a graph is given and may change, and those that it hands on in their place, by their ids.
 
-    That is an input, or the result of a loop or of another update; and what they make is handed on: it is a result of
-    the body, or a loop or another update takes it.  By their numbers, with the grids of their points.
+    Of a loop's body they are its inputs and results; of a whole program the donated states and their next values.
     """
-    found = _handed_on(graph)
-    given = {variable.value.id for variable in graph.inputs}
+
+    given: frozenset[int]
+    handed_on: frozenset[int]
+
+    @classmethod
+    def of(cls, given: Iterable[Value], handed_on: Iterable[Atom]) -> Carried:
+        wanted = (atom.id for atom in handed_on if isinstance(atom, Value))
+        return cls(frozenset(value.id for value in given), frozenset(wanted))
+
+
+def updates_in(graph: Graph, carried: Carried) -> dict[int, tuple[int, ...]]:
+    """The equations that change a few elements of something large which the graph was given.
+
+    That is a carried value, or the result of a loop or of another update; and what they make is handed on: it is
+    carried on, or a loop or another update takes it.  By their numbers, with the grids of their points.
+    """
+    found = _handed_on(graph, carried.handed_on)
+    given = set(carried.given)
     for number, equation in enumerate(graph.equations):
         if _is_loop(equation):
             given.update(value.id for value in equation.outputs)
@@ -60,9 +77,9 @@ def updates_in(graph: Graph) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _handed_on(graph: Graph) -> dict[int, tuple[int, ...]]:
+def _handed_on(graph: Graph, handed_on: frozenset[int]) -> dict[int, tuple[int, ...]]:
     """The updates whose results are handed on."""
-    wanted = {atom.id for atom in graph.outputs if isinstance(atom, Value)}
+    wanted = set(handed_on)
     found: dict[int, tuple[int, ...]] = {}
     for number in reversed(range(len(graph.equations))):
         equation = graph.equations[number]

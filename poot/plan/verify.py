@@ -99,7 +99,9 @@ def _named(program: Program) -> None:
     _require(len(updates) == len(program.updates), "it has other updates than its graph")
     for name, number in program.updates:
         slot = _item(slots, number, "slot")
-        _require(name in updates and slot.spec.nbytes == updates[name].spec.nbytes, f"an update of {name!r} is wrong")
+        own = slot.role != "state" or slot.name == name
+        fits = own and name in updates and slot.spec.nbytes == updates[name].spec.nbytes
+        _require(fits, f"an update of {name!r} is wrong")
     _require(len(program.equation_plans) == len(graph.equations), "it tells of other equations than its graph's")
 
 
@@ -138,7 +140,8 @@ def _scalar(program: Program, number: int, *dtypes: Any) -> Slot:
 
 def _writable(program: Program, slot: Slot, *, once: bool) -> None:
     roles = ("kept", "scratch") if once else ("output", "scratch")
-    _require(slot.role in roles, f"{slot.role} {slot.name!r} is written")
+    donated = not once and slot.role == "state" and slot.name in program.in_place
+    _require(donated or slot.role in roles, f"{slot.role} {slot.name!r} is written")
     _placed(program, slot, once=once)
 
 

@@ -68,10 +68,14 @@ def register_eager(function: Eager | None) -> None:
 def refuse_capture(array: Array | NumpyArray) -> Tracer:
     """The capture rule of a bare builder: BuilderError."""
     spec = f"{array.dtype}[{','.join(map(str, array.shape))}]"
+    remedy = "make it a constant: `w = builder.constant(name, spec)`, and bind its value when the graph runs."
+    if isinstance(array, Array):  # of `ops.arange(4)`, say
+        remedy = (
+            "write a function f of the inputs, and take `poot.trace(f).graph(*specs, states=...)`, which records what"
+            f" makes the array as well. Or {remedy}"
+        )
     raise BuilderError(
-        message=f"a concrete array, {spec}, meets a value of a Builder's graph",
-        where=user_location(),
-        remedy="make it a constant: `w = builder.constant(name, spec)`, and bind its value when the graph runs.",
+        message=f"a concrete array, {spec}, meets a value of a Builder's graph", where=user_location(), remedy=remedy
     )
 
 

@@ -97,7 +97,8 @@ def test_a_device_that_is_lost(name: str, patch: pytest.MonkeyPatch) -> None:
     y = traced(x)
     engine = poot.Engine(device)
     b = poot.Builder(poot.TraceLimits.STANDARD)
-    graph = b.finish(b.input("x", f32[6]) + b.constant("w", f32[6]))
+    total = b.state("total", f32[6]) + b.input("x", f32[6])
+    graph = b.finish(total + b.constant("w", f32[6]), updates={"total": total})
     program = poot.compile(graph, device.target, poot.CompileOptions())
     exe = engine.load_weights(WeightStore.from_arrays({"w": X}))
     entry = engine.add_entry(exe, program)
@@ -115,6 +116,8 @@ def test_a_device_that_is_lost(name: str, patch: pytest.MonkeyPatch) -> None:
             lambda: np.asarray(y),
             lambda: y.to_device("cpu"),
             lambda: engine.step(exe, entry, StepInputs().push("x", X)),
+            lambda: exe.state["total"],
+            lambda: exe.state.reset(),
             lambda: engine.load_weights(WeightStore.from_arrays({"w": X})),
             y.block_until_ready,
         ]

@@ -142,7 +142,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     },
     **{
         f"dtype {dtype!r:.30}": lambda dtype=dtype: StoredView("w", (), dtype)
-        for dtype in ("zz", 3, object(), "S3", "O", "M8[s]", [], "\ud800", complex)
+        for dtype in ("zz", 3, Ellipsis, "S3", "O", "M8[s]", [], "\ud800", complex)
     },
     **{f"name {name!r}": lambda name=name: StoredView(name) for name in (3, None, b"w", (), 2.5)},
     **{

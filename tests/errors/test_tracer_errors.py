@@ -136,6 +136,12 @@ def test_arrays_beside_a_builder() -> None:
         "a concrete array, float32[3], meets a value of a Builder's graph\n"
         "  Remedy: make it a constant: `w = builder.constant(name, spec)`, and bind its value when the graph runs."
     )
+    assert message(lambda: ops.arange(3) <= x, BuilderError) == (
+        "a concrete array, f32[3], meets a value of a Builder's graph\n"
+        "  Remedy: write a function f of the inputs, and take `poot.trace(f).graph(*specs, states=...)`, which records"
+        " what makes the array as well. Or make it a constant: `w = builder.constant(name, spec)`, and bind its value"
+        " when the graph runs."
+    )
 
 
 CAST = "\n  Remedy: cast the bools with i32(x) first."

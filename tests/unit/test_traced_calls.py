@@ -17,6 +17,7 @@ import poot
 from poot import bool_, f32, i32, ops
 from poot.api import traced as traced_module
 from poot.api.cache import RetraceWarning
+from poot.errors import CaptureError
 
 SCALE = 2.0
 TABLE = {"w": np.full(3, 10.0, np.float32), "names": ["a"]}
@@ -310,6 +311,25 @@ def test_states_of_a_graph() -> None:
     assert [variable.name for variable in graph.states] == ["total"]
     assert [name for name, _ in graph.updates] == ["total"]
     assert graph.tree.keys == ("mean",)
+
+
+def test_places_of_states_are_those_of_the_whole_output() -> None:
+    """Whatever the order in which states are named, and where the parts of one tuple all go."""
+
+    def left(function: Any, states: dict[str, Any]) -> list[str]:
+        graph = poot.trace(function).graph(f32[1], f32[2], f32[3], states=states)
+        updates = {name: atom.shape for name, atom in graph.updates}
+        assert updates == {variable.name: variable.spec.shape for variable in graph.states}
+        return [str(atom.shape) for atom in graph.outputs]
+
+    orders = ({"a": 0, "b": 1}, {"b": 1, "a": 0})
+    assert all(left(lambda a, b, c: (a + 1, b + 1, c), states) == ["(3,)"] for states in orders)
+    assert left(lambda a, b, c: (c, a + 1, b + 1), {"a": 1, "b": 2}) == ["(3,)"]
+    assert left(lambda a, b, c: ((a, b), c), {"a": "0.0", "b": "0.1"}) == ["(3,)"]
+    assert left(lambda a, b, c: {"s": (a, b), "y": c}, {"b": "s.1", "a": "s.0"}) == ["(3,)"]
+    assert left(lambda a, b, c: (a, b), {"a": 0, "b": 1}) == []
+    with pytest.raises(CaptureError, match=r"states\['a'\]: the outputs have no part '3'"):
+        left(lambda a, b, c: (a, b, c), {"a": 3})
 
 
 def test_f64_is_kept_on_cpu_and_converted_on_request() -> None:
