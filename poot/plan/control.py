@@ -261,11 +261,13 @@ def _indexed(region: Graph, first: int, specs: Sequence[ArraySpec], length: int,
         equations.append(Equation("sub", (Literal(length - 1, i32), counter), Params(), (step,)))
     equations.append(Equation("reshape", (step if reverse else counter,), Params(shape=(1,)), (place,)))
     wholes: list[Variable] = []
+    read = {atom for equation in region.equations for atom in equation.inputs} | set(region.outputs)
     params = Params(axes=(0,), mode="clip")
     for n, (variable, spec) in enumerate(zip(region.inputs[first:], specs, strict=True)):
         whole = Value(fresh + 3 + n, spec)
         wholes.append(Variable(variable.name, whole))
-        equations.append(Equation("gather", (whole, place), params, (variable.value,)))
+        if variable.value in read:
+            equations.append(Equation("gather", (whole, place), params, (variable.value,)))
     inputs = (*region.inputs[:first], *wholes, Variable("turn", counter))
     return replace(region, inputs=inputs, equations=(*equations, *region.equations))
 

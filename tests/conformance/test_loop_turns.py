@@ -191,3 +191,10 @@ def test_a_scan_in_several_launches(device_name: str, reverse: bool, monkeypatch
             assert int(np.asarray(counts)[place]) == turn
         np.testing.assert_array_equal(np.asarray(total), expected)
         assert int(count) == length
+
+
+def test_what_a_turn_does_not_read_costs_nothing() -> None:
+    spec = poot.f32[32, 32]
+    loop = poot.trace(lambda c, w: ops.fori_loop(0, 10, lambda i, c: ops.tanh(c @ w), c))
+    report = loop.program(spec, spec, device="cpu").report()
+    assert report.work.launches == 10

@@ -291,3 +291,18 @@ def test_captured_arrays_may_be_what_a_loop_begins_with() -> None:
     carry, _ = poot.trace(lambda s: ops.scan(lambda c, row: (c + row.sum(), c), s + half, rows))(1.0)
     assert float(carry) == 7.5
     assert float(poot.trace(lambda x: ops.while_loop(lambda c: c < 3, lambda c: c + x[0, 0], half))(x)) == 3.5
+
+
+def test_captured_arrays_may_be_what_a_region_gives() -> None:
+    held, x = poot.asarray(np.full(3, 2.0, np.float32)), np.ones(3, np.float32)
+    functions: tuple[tuple[Any, float], ...] = (
+        (lambda x: ops.cond(x[0] > 0, lambda: held, lambda: held + 1), 2.0),
+        (lambda x: ops.cond(x[0] < 0, lambda a: a + 1, lambda a: a, held), 2.0),
+        (lambda x: ops.fori_loop(0, 2, lambda i, a: held, x), 2.0),
+        (lambda x: ops.scan(lambda c, _: (c + 1, held), x, length=2)[1][1], 2.0),
+        (lambda x: ops.while_loop(lambda a: a[0] < 2, lambda a: held, x), 2.0),
+        (lambda x: ops.scan(lambda c, _: (ops.cond(c[0] > 9, lambda: x, lambda: held), None), x, length=2)[0], 2.0),
+    )
+    for function, expected in functions:
+        assert np.asarray(poot.trace(function)(x)).tolist() == [expected] * 3
+        assert np.asarray(poot.trace(function).evaluate(x)).tolist() == [expected] * 3

@@ -22,7 +22,7 @@ from poot.trace.ops.axes import flag, shown, static_int
 from poot.trace.ops.axes import operands as operands_of
 from poot.trace.ops.maps import truth
 from poot.trace.ops.promotion import cast, dtype_of, shape_of, spec_of, strong
-from poot.trace.ops.regions import Region, common_specs, conformed, same_structure
+from poot.trace.ops.regions import Region, common_specs, conformed, of_trace, same_structure
 from poot.trace.places import together
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer
@@ -300,8 +300,4 @@ def _atom(operand: Operand) -> Tracer | Literal:
     """An operand as a value of the trace, or a literal."""
     if isinstance(operand, Literal):
         return operand
-    array, context = lift(operand), active()
-    if not isinstance(array, Tracer) and context is not None:
-        array = context.capture(array)  # an array from outside, as it is
-    assert isinstance(array, Tracer), array
-    return array
+    return of_trace(lift(operand))

@@ -10,7 +10,7 @@ from poot.dtypes import ArraySpec, concrete, promote
 from poot.errors import ArgumentError, DTypeError, ShapeError
 from poot.trace.array import Array, is_array
 from poot.trace.builder import Operand
-from poot.trace.dispatch import TraceContext, lift, tracing
+from poot.trace.dispatch import TraceContext, active, lift, tracing
 from poot.trace.graph import Graph, Literal
 from poot.trace.ops.promotion import cast, kind_of, literal, shape_of, spec_of
 from poot.trace.source import user_location
@@ -54,8 +54,17 @@ class Region:
 
     def _own(self, result: Array) -> Tracer:
         """A result as a value of the region, even if it comes from around it."""
-        assert isinstance(result, Tracer), result
-        return result if result.builder is self.builder else self.builder.capture(result)
+        tracer = of_trace(result)
+        return tracer if tracer.builder is self.builder else self.builder.capture(tracer)
+
+
+def of_trace(array: Array) -> Tracer:
+    """An array as a value of the trace; one from outside is captured."""
+    context = active()
+    if not isinstance(array, Tracer) and context is not None:
+        array = context.capture(array)
+    assert isinstance(array, Tracer), array
+    return array
 
 
 def conformed(leaf: Any, spec: ArraySpec, what: str, other: str) -> Any:
