@@ -13,6 +13,7 @@ from poot.api.checks import Check, joined
 from poot.api.precision import KEPT
 from poot.backends.binding import check_array
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
+from poot.backends.inherited import is_forked
 from poot.backends.loss import is_lost
 from poot.backends.sharing import same_memory, sharing_of
 from poot.dtypes import ArraySpec, DTypeLike, as_dtype
@@ -318,6 +319,8 @@ class DeviceArray(Array):
         dtype = f"dtype={self.dtype}"
         if self._gone:
             return f"Array(donated to {self._gone}, shape={self.shape}, {dtype})"
+        if is_forked(self._memory.device):
+            return f"Array(in the process that forked this one, shape={self.shape}, {dtype}, device={self.device!r})"
         if is_lost(self._memory.device):
             return f"Array(lost with its device, shape={self.shape}, {dtype}, device={self.device!r})"
         where = "" if self.device == "cpu" else f", device={self.device!r}"

@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from poot.api.precision import F64, I64, KEPT, Precision
 from poot.backends.device import DeviceBackend, backend_names, open_device
+from poot.backends.inherited import require_process
 from poot.backends.loss import reopened, require_alive
 from poot.backends.sharing import same_memory
 from poot.backends.survey import survey
@@ -133,7 +134,7 @@ def device(
     `language` chooses among those of the device: `device("cuda", language="ptx")` compiles to PTX, not through Triton.
     `f64="f32"` and `i64="i32"` convert 64-bit arrays of calls on this device, integers range-checked, where the traced
     function does not say itself; without them a device that lacks their dtype refuses them.
-    DeviceUnavailableError says why there is none.
+    DeviceUnavailableError says why there is none; DeviceError, that it does not survive a fork.
     """
     if name is not None and not isinstance(name, (str, Device)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentTypeError(what="device", actual=type(name).__name__, expected='a name such as "cpu" or "cuda:1"')
@@ -141,12 +142,16 @@ def device(
     if isinstance(name, Device) and language is None and precision in (KEPT, name.precision):
         return name
     backend = default() if name is None else name.backend if isinstance(name, Device) else open_device(name)
+    require_process(backend)
     backend = backend if language is None else open_device(backend.name, language=language)
     return Device(backend, name.precision if isinstance(name, Device) and precision == KEPT else precision)
 
 
 def devices() -> DeviceReports:
-    """Every backend with its devices; for those that are absent the reason, and the command that would mend it."""
+    """Every backend with its devices; for those that are absent the reason, and the command that would mend it.
+
+    Children that are forked afterwards cannot use GPUs or OpenCL: drivers that were asked do not survive a fork.
+    """
     return DeviceReports(
         DeviceReport(each.name, each.error is None, each.reason, each.remedy, each.hardware) for each in survey()
     )

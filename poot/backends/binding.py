@@ -6,8 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from poot.backends.device import DeviceBackend
+from poot.backends.loss import require_alive
+from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, as_dtype, check_plain
-from poot.errors import DTypeError, ShapeError
+from poot.errors import DeviceMismatchError, DTypeError, ShapeError
+
+
+def check_home(what: str, value: Any, device: DeviceBackend) -> None:
+    """DeviceMismatchError for an array of poot's that lives on another device than the one it is for."""
+    home = getattr(value, "backend", None)
+    if home is None or not hasattr(home, "replay"):
+        return
+    require_alive(home)
+    if not same_memory(home, device):
+        raise DeviceMismatchError(
+            devices=f"{what} on {home.name}, the engine on {device.name}",
+            remedy=f'move it once, with x.to_device("{device.name}"), or pass a NumPy array.',
+        )
 
 
 def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:

@@ -3,8 +3,7 @@
 A backend loads compiled kernels and runs recordings of them; everything above it (programs, engines, caches, faults) is
 written once, over this protocol.  A new device is one class and one `register` call.
 
-Memory is untyped: a `Buffer` is a span of device memory with a size; what is bound to a kernel is a `BufferView`, a
-buffer and a byte offset into it.
+Memory is untyped: a `Buffer` is a span of it; what is bound to a kernel is a `BufferView`, a buffer and a byte offset.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from poot import forks
+from poot.backends.inherited import require_process
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import ArgumentError, DeviceUnavailableError
 from poot.kernel.ir import Slot as ArgumentSlot
@@ -138,7 +138,7 @@ class DeviceBackend(Protocol):
     A class that sets `submits_whole = True` promises that a replay with fixed views which raises has run nothing, or
     everything; one that sets `launches_whole = True`, that a launch or copy has run as a whole or not at all.  Others
     may stop anywhere.  One that stops working for good says why in `lost`: each of its methods then raises a
-    DeviceLostError, but for `free`, and `open_device` makes another in its place.
+    DeviceLostError, but for `free`, and `open_device` makes another.  `forked` says that a child has inherited it.
     """
 
     name: str
@@ -232,9 +232,7 @@ class InPlace(Protocol):
         ...
 
     def direct(self, step: LaunchSpec) -> DirectLaunch:
-        """Prepare one launch; its `buffers`, and the values among `scalars` that stand for scalar parameters, are
-        given anew at each run.
-        """
+        """Prepare one launch; its `buffers`, and those `scalars` that stand for parameters, are given at each run."""
         ...
 
 
@@ -349,7 +347,7 @@ _SHOWN, _DIGITS = 60, 9
 def open_device(name: str, *, language: Language | None = None) -> DeviceBackend:
     """The device called `name`, the same object as long as it works; DeviceUnavailableError says why there is none.
 
-    ArgumentError for what is no name of one.
+    ArgumentError for what is no name of one; DeviceError in a child of the process that has it open.
     `language` asks for one of its target's languages first: a device of its own, with the same memory.
     """
     backend, colon, ordinal = name.partition(":")
@@ -361,6 +359,7 @@ def open_device(name: str, *, language: Language | None = None) -> DeviceBackend
     key = f"{backend}:{int(ordinal or 0)}"
     with _lock:
         found = _devices.get(key)
+        require_process(found)
         if found is None or getattr(found, "lost", None) is not None:
             found = _factory(backend)(int(ordinal or 0))
             for stale in [known for known in _devices if known.startswith(f"{key}:")]:

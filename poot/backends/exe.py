@@ -13,10 +13,10 @@ import numpy as np
 from typing_extensions import override
 
 from poot import forks
-from poot.backends.binding import check_array
+from poot.backends.binding import check_array, check_home
 from poot.backends.device import Buffer, BufferView, RecordedStep
 from poot.backends.executable import Executable, Run
-from poot.backends.loss import require_alive
+from poot.backends.loss import require_working
 from poot.backends.prologue import Kept, KeptKey
 from poot.dtypes import ArraySpec
 from poot.errors import ArgumentTypeError, EngineError, EvaluateError, StateLost
@@ -52,7 +52,10 @@ class StepInputs:
         self._arrays: dict[str, Any] = {}
 
     def push(self, name: str, array: Any) -> StepInputs:
-        """Add one input; EvaluateError if it was pushed before.  Returns itself, so that calls chain."""
+        """Add one input, a NumPy array or one of the engine's device; EvaluateError if it was pushed before.
+
+        Returns itself, so that calls chain.
+        """
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(what="push: name", actual=type(name).__name__, expected="a str")
         if name in self._arrays:
@@ -68,7 +71,8 @@ class StepInputs:
 class StateView(Mapping[str, HostArray]):
     """The state of an exe by name: `exe.state[name]` reads a copy, assignment sets, `reset` returns to zeros.
 
-    A mapping whose values are read from the device one by one; it equals itself alone.
+    A mapping whose values are read from the device one by one; it equals the state of the same exe alone.
+    DeviceMismatchError for an array of poot's, to be assigned, that lives on another device.
     """
 
     def __init__(self, exe: Exe) -> None:
@@ -84,7 +88,12 @@ class StateView(Mapping[str, HostArray]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         with self._exe.lock:
-            self._set({name: check_array(f"state {name!r}", value, self._find(name)[1])}, "an assignment")
+            self._set({name: self._checked(name, value)}, "an assignment")
+
+    def _checked(self, name: str, value: Any) -> HostArray:
+        spec = self._find(name)[1]
+        check_home(f"state {name!r}", value, self._exe.engine.device)
+        return check_array(f"state {name!r}", value, spec)
 
     def __iter__(self) -> Iterator[str]:
         with self._exe.lock:
@@ -104,9 +113,13 @@ class StateView(Mapping[str, HostArray]):
             return default
         return self[name]
 
-    # A mapping would compare its arrays, which have no truth value.
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
+    @override
+    def __eq__(self, other: object) -> bool:  # a mapping would compare its arrays, which have no truth value
+        return isinstance(other, StateView) and other._exe is self._exe
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self._exe)
 
     def reset(self, name: str | None = None) -> None:
         """Set one state, or every one at once, to zeros: no step sees some of them set and others not."""
@@ -195,10 +208,10 @@ class Exe:
         return kept
 
     def require_states(self, names: Iterable[str]) -> None:
-        """StateLost where one of the states is undefined, DeviceLostError where nothing will bring it back."""
+        """StateLost where one of the states is undefined; on a device that can set none any more, its own error."""
         for name in names if self.lost else ():
             if name in self.lost:
-                require_alive(self.engine.device)
+                require_working(self.engine.device)
                 raise StateLost(name=name, what=self.lost[name])
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from poot import forks
 from poot.backends.ahead import compile_together
-from poot.backends.binding import check_array
+from poot.backends.binding import check_array, check_home
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
@@ -248,7 +248,8 @@ class Engine:
     ) -> StepResult:
         """Run an entry once; every input is checked before anything is written.
 
-        The first step records, later ones replay.  `sync` is called before the launch.  A fault raises here, and state
+        DeviceMismatchError for an array of poot's that lives on another device; NumPy arrays are uploaded.  The first
+        step records, later ones replay.  `sync` is called before the launch.  A fault raises here, and state
         keeps the values that it had before the step.  A device that fails, or a Ctrl-C, in the middle of a step leaves
         every state as it was before the step or every state as after it; where not even that is certain, StateLost
         is raised whenever the state is used, until it is set or reset.  Donated states are lost with any step that
@@ -267,7 +268,7 @@ class Engine:
                     message="the entry belongs to another exe", remedy="step it with the exe it was added to."
                 )
             exe.require_states(variable.name for variable in entry.program.graph.states)
-            arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays)
+            arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays, self.device)
             entry.version += 1  # from here on the buffers of the last result are written to
             for slot, view in zip(entry.executable.bound_slots(), entry.run.views, strict=False):
                 if slot.role == "input":
@@ -362,7 +363,7 @@ def _check_states(program: Program, exe: Exe) -> None:
             )
 
 
-def _check_inputs(program: Program, arrays: Mapping[str, Any]) -> dict[str, HostArray]:
+def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBackend) -> dict[str, HostArray]:
     wanted = {variable.name: variable.spec for variable in program.graph.inputs}
     for name in arrays:
         if name not in wanted:
@@ -373,4 +374,6 @@ def _check_inputs(program: Program, arrays: Mapping[str, Any]) -> dict[str, Host
         raise EvaluateError(
             what=f"input {missing[0]!r}", message="was not pushed", remedy="push every input of the step."
         )
+    for name, array in arrays.items():
+        check_home(f"input {name!r}", array, device)
     return {name: check_array(f"input {name!r}", array, wanted[name]) for name, array in arrays.items()}

@@ -3,6 +3,9 @@
 A driver's handles in a child are those of its parent: what the child frees may be the parent's memory, and the driver's
 own threads and locks have not come along.  So all that a device has made stays in the child as it is until the process
 ends, whatever becomes of the arrays and functions that use it.
+
+Asking a driver which devices there are starts such threads as well (PoCL's, which a child would wait for without end),
+so a child of a process that has listed devices is refused as one of a process that has opened them.
 """
 
 from __future__ import annotations
@@ -14,14 +17,47 @@ from typing import Any
 
 from poot.errors import DeviceError
 
+#: The backends whose drivers this process has in use, and those that its parents had when they forked.
+_in_use: set[str] = set()
+_in_parents: set[str] = set()
+
+
+def ask_driver(backend: str) -> None:
+    """To be called before a backend's driver is: DeviceError in a child of a process that had it in use."""
+    if backend in _in_parents:
+        raise _forked(backend)
+    _in_use.add(backend)
+
+
+def driver_absent(backend: str) -> None:
+    """There turned out to be no driver, or nothing that it drives: a child may ask again."""
+    _in_use.discard(backend)
+
+
+def is_forked(device: Any) -> bool:
+    """Whether this process is a child of the one that opened the device."""
+    return bool(getattr(device, "forked", False))
+
+
+def require_process(device: Any) -> None:
+    """DeviceError in a child of the process that opened the device."""
+    if is_forked(device):
+        raise _forked(device.name)
+
+
+def _forked(device: str) -> DeviceError:
+    return DeviceError(
+        device=device,
+        message="this process was forked from one that had opened the device, or had listed what its driver has, "
+        "and the driver does not survive a fork",
+        remedy='start processes that use it with multiprocessing\'s "spawn", or fork before it is opened or listed.',
+    )
+
 
 class Inherited:
-    """Whether a device was opened by the parent of this process, and what must not go in a child."""
+    """What a device has made, which must not go in a child."""
 
     def __init__(self, device: Any) -> None:
-        #: Whether this process is a child of the one that opened the device.
-        self.forked = False
-        self._name: str = device.name
         self._device = weakref.ref(device)
         self._made: weakref.WeakSet[Any] = weakref.WeakSet()
         _known.add(self)
@@ -30,19 +66,12 @@ class Inherited:
         """Something that holds objects of the driver."""
         self._made.add(made)
 
-    def require_process(self) -> None:
-        """DeviceError in a child."""
-        if self.forked:
-            raise DeviceError(
-                device=self._name,
-                message="it was opened before a fork, and does not survive one",
-                remedy='start processes with multiprocessing\'s "spawn", or open the device after the fork alone.',
-            )
-
     def keep(self) -> None:
         """In a child: keep everything, even when the interpreter ends."""
-        self.forked = True
-        for kept in (self, self._device(), *self._made):
+        device = self._device()
+        if device is not None:
+            device.forked = True
+        for kept in (self, device, *self._made):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
@@ -50,6 +79,7 @@ _known: weakref.WeakSet[Inherited] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
+    _in_parents.update(_in_use)
     for each in list(_known):
         each.keep()
 

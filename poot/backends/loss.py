@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from poot.backends.device import DeviceBackend, open_device
-from poot.errors import DeviceLostError
+from poot.backends.inherited import require_process
+from poot.errors import DeviceError, DeviceLostError
 
 
 def is_lost(device: DeviceBackend) -> bool:
@@ -16,6 +17,17 @@ def require_alive(device: DeviceBackend) -> None:
     message: str | None = getattr(device, "lost", None)
     if message is not None:
         raise DeviceLostError(device=device.name, message=message)
+
+
+def require_working(device: DeviceBackend) -> None:
+    """Its own error for a device that will not work again in this process: one that is lost, or was left by a fork."""
+    require_process(device)
+    try:
+        device.synchronize()
+    except DeviceLostError:
+        raise
+    except DeviceError:  # another time it may
+        return
 
 
 def reopened(device: DeviceBackend) -> DeviceBackend:

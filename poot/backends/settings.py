@@ -26,6 +26,20 @@ _OFF: Final = ("0", "false", "no", "off")
 _ON: Final = ("1", "true", "yes", "on")
 
 
+#: What has chosen among devices: these variables are read once.
+_settled: dict[str, str] = {}
+
+
+def selector(variable: str) -> str:
+    """The part of a name that a variable chooses devices by, "" for all: as it was when that first found any."""
+    return _settled.get(variable, os.environ.get(variable, ""))
+
+
+def settle(variable: str, text: str) -> None:
+    """The devices that a selector finds have their numbers from now on."""
+    _settled.setdefault(variable, text)
+
+
 def whole_number(variable: str, default: int | None, expected: str, low: int, high: int) -> int | None:
     """The number that a variable holds, the default where it is unset or empty; ArgumentError outside low to high."""
     text = os.environ.get(variable, "").strip()

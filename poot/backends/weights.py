@@ -31,6 +31,8 @@ class WeightStore:
     def from_arrays(arrays: Mapping[str, Any]) -> WeightStore:
         """A store over NumPy arrays (not copied; do not change them before `load_weights` has returned).
 
+        Arrays of poot's are read to the host, wherever they live.
+
         UnsupportedDTypeError for arrays of objects, strings or dates, ArgumentTypeError for masked ones.
         """
         _expect("WeightStore", arrays, Mapping, "arrays by name")

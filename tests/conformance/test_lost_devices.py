@@ -13,7 +13,7 @@ import poot
 from poot import StepInputs, WeightStore, f32
 from poot.api.devices import Device
 from poot.backends import device as registry
-from poot.errors import DeviceError, DeviceLostError
+from poot.errors import CompileError, DeviceError, DeviceLostError
 
 X = np.arange(6, dtype=np.float32)
 
@@ -148,6 +148,101 @@ def test_a_device_that_is_lost(name: str, patch: pytest.MonkeyPatch) -> None:
     step = other.step(exe, other.add_entry(exe, program), StepInputs().push("x", X))
     np.testing.assert_array_equal(step.read(), X + X)
     engine.unload(entry.exe)
+
+
+STAGES: dict[str, Callable[[Any], object]] = {
+    "polling has ended": lambda inner: inner._poller.stop(),
+    "nothing polls": lambda inner: setattr(inner, "_poller", None),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_device_that_is_going(stage: str, patch: pytest.MonkeyPatch) -> None:
+    """What wgpu raises while another thread destroys a device, a RuntimeError or AttributeError, is a loss."""
+    device = poot.device("wgpu")
+    backend: Any = device.backend
+    x: Any = poot.asarray(X, device=device)
+    inner = backend._device
+    poller = inner._poller
+    STAGES[stage](inner)
+    try:
+        for use in (lambda: np.asarray(x), lambda: np.asarray(x + 1.0), x.block_until_ready, backend.synchronize):
+            with pytest.raises(DeviceLostError, match=r'poot.device\("wgpu"\) and calls open the device again'):
+                use()
+        np.testing.assert_array_equal(np.asarray(poot.asarray(X, device=device)), X)
+    finally:
+        inner._poller = poller
+        inner.destroy()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_states_of_a_lost_device(name: str, patch: pytest.MonkeyPatch) -> None:
+    """They cannot be set, so nothing advises to."""
+    backend, lose = LOSSES[name]
+    device = poot.device(backend)
+    engine = poot.Engine(device)
+    program = poot.trace(lambda s, x: (x, s + x)).program(f32[6], f32[6], states={"s": 1}, device=device)
+    exe = engine.load_weights(WeightStore.from_arrays({}))
+    entry = engine.add_entry(exe, program)
+    engine.step(exe, entry, StepInputs().push("x", X))
+    uses: list[Callable[[], object]] = [
+        lambda: engine.step(exe, entry, StepInputs().push("x", X)),
+        lambda: exe.state.__setitem__("s", X),
+        lambda: exe.state["s"],
+        lambda: engine.step(exe, entry, StepInputs().push("x", X)),
+        exe.state.reset,
+        lambda: exe.state["s"],
+    ]
+    with pytest.MonkeyPatch.context() as broken:
+        lose(broken, device)
+        for use in uses:
+            with pytest.raises(DeviceLostError, match="a new Engine loads the weights"):
+                use()
+
+
+@pytest.mark.parametrize(
+    "call", ["Context", "CommandQueue", "Buffer", "Kernel", "enqueue_nd_range_kernel", "enqueue_copy"]
+)
+def test_errors_of_opencl_are_typed(call: str, patch: pytest.MonkeyPatch) -> None:
+    from poot.backends.opencl.platform import cl
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise _status("INVALID_VALUE")
+
+    def copy() -> None:
+        memory: Any = poot.asarray(X, device="opencl")
+        memory.backend.copy(memory.buffer_view(), memory.buffer_view(), 4)
+
+    uses: dict[str, Callable[[], object]] = {
+        "Buffer": lambda: poot.device("opencl").backend.allocate(12345),
+        "enqueue_copy": copy,
+    }
+    if call not in ("Context", "CommandQueue"):
+        poot.device("opencl")
+    patch.setattr(cl, call, refused)
+    with pytest.raises(DeviceError, match="INVALID_VALUE"):
+        uses.get(call, lambda: poot.trace(device="opencl")(lambda x: x * 6.0)(X))()
+
+
+@pytest.mark.parametrize("call", ["create_bind_group", "create_compute_pipeline", "create_shader_module"])
+def test_errors_of_wgpu_are_typed(call: str, patch: pytest.MonkeyPatch) -> None:
+    """A device that answers is not lost by an error."""
+    from poot.backends.wgpu.adapter import wgpu
+
+    device = poot.device("wgpu")
+    backend: Any = device.backend
+    x = poot.asarray(X, device=device)
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise wgpu.GPUValidationError("not so")
+
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(backend._device, call, refused)
+        with pytest.raises((DeviceError, CompileError), match="not so") as caught:
+            poot.trace(lambda x: x * 6.5)(x)
+        assert not isinstance(caught.value, DeviceLostError)
+    assert backend.lost is None
+    np.testing.assert_array_equal(np.asarray(poot.trace(lambda x: x * 6.5)(x)), X * np.float32(6.5))
 
 
 def test_a_loss_within_an_allocation_or_a_load(patch: pytest.MonkeyPatch) -> None:

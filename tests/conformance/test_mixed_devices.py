@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import poot
-from poot import ops
+from poot import f32, ops
 from poot.errors import DeviceMismatchError
 
 Use = Callable[[Any, Callable[[Any], Any]], Any]
@@ -126,3 +126,26 @@ def eagerly(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return poot.trace(function)(x)
 
     return call
+
+
+@pytest.mark.parametrize("name", ["cpu", "interpret", "opencl", "wgpu"])
+def test_an_engine_and_arrays_elsewhere(name: str) -> None:
+    """A step's inputs and states are not carried from device to device; nothing of a step that is refused is done."""
+    there = "interpret" if name == "cpu" else "cpu"
+    device = poot.device(name)
+    engine = poot.Engine(device)
+    program = poot.trace(lambda s, x: (x * 2.0, s + x)).program(f32[4], f32[4], states={"s": 1}, device=device)
+    exe = engine.load_weights(poot.WeightStore.from_arrays({"w": poot.asarray(ROW, device=there)}))
+    entry = engine.add_entry(exe, program)
+    exe.state["s"] = ROW
+    elsewhere = poot.asarray(ROW, device=there)
+    with pytest.raises(DeviceMismatchError, match=f"input 'x' on {there}, the engine on {name}") as caught:
+        engine.step(exe, entry, poot.StepInputs().push("x", elsewhere))
+    assert f'x.to_device("{name}")' in str(caught.value)
+    with pytest.raises(DeviceMismatchError, match=f"state 's' on {there}, the engine on {name}"):
+        exe.state["s"] = elsewhere
+    assert exe.state["s"].tolist() == [1.0] * 4
+    for array in (ROW, poot.asarray(ROW, device=name), elsewhere.to_device(name), np.asarray(elsewhere)):
+        assert engine.step(exe, entry, poot.StepInputs().push("x", array)).read().tolist() == [2.0] * 4
+    exe.state["s"] = elsewhere.to_device(name)
+    assert exe.state["s"].tolist() == [1.0] * 4

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import poot
+from poot.backends import inherited
 from poot.backends.cuda import device as child_module
 from poot.backends.cuda.code import CudaCode
 from poot.backends.cuda.device import CudaDevice, make_device, queried_target
@@ -204,8 +206,6 @@ def test_targets_of_gpus() -> None:
 
 
 def test_absence_has_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(DeviceUnavailableError, match=r"CuPy cannot be imported[^$]*pip install"):
         make_device(0)
@@ -256,8 +256,29 @@ def test_a_forked_child_is_refused(device: CudaDevice) -> None:
     assert (numbers(device, a, 10) == 2).all()
     child_module._after_fork()  # pyright: ignore[reportPrivateUsage]
     for use in (lambda: device.allocate(4), lambda: call([a.buffer.address]), device.synchronize):  # type: ignore[attr-defined]
-        with pytest.raises(DeviceError, match="before a fork"):
+        with pytest.raises(DeviceError, match="does not survive a fork"):
             use()
+
+
+def test_a_child_of_a_process_that_counted_gpus_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver that answered does not survive a fork; where there was none, the child says why as its parent did."""
+    for name in ("_in_use", "_in_parents", "_known"):
+        monkeypatch.setattr(inherited, name, set())
+    fake = Fake()
+    monkeypatch.setitem(sys.modules, "cupy", fake)  # type: ignore[arg-type]
+    count = fake.cuda.runtime.getDeviceCount
+    fake.cuda.runtime.getDeviceCount = lambda: 0
+    for _ in range(2):
+        with pytest.raises(DeviceUnavailableError, match="there are 0 GPUs"):
+            make_device(0)
+        inherited._after_fork()  # pyright: ignore[reportPrivateUsage]
+    fake.cuda.runtime.getDeviceCount = count
+    with pytest.raises(DeviceUnavailableError, match="there are 1 GPUs"):
+        make_device(3)
+    inherited._after_fork()  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(DeviceError, match="does not survive a fork") as caught:
+        make_device(0)
+    assert not isinstance(caught.value, DeviceUnavailableError)
 
 
 def test_direct_calls_keep_their_memory_apart_by_stream(device: CudaDevice) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 import poot
 from poot.api import devices as api_devices
 from poot.backends import device as backend_devices
-from poot.backends import survey
+from poot.backends import settings, survey
 from poot.cli import main
 from poot.cli.doctor import examine
 from poot.cli.report import show, size
@@ -40,6 +40,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """No device is open, and no module of the optional backends is imported."""
     monkeypatch.setattr(backend_devices, "_devices", {})
+    monkeypatch.setattr(settings, "_settled", {})
     for name in list(sys.modules):
         if name.startswith(("poot.backends.opencl", "poot.backends.wgpu")):
             monkeypatch.delitem(sys.modules, name)

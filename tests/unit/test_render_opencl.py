@@ -108,4 +108,4 @@ def test_a_device_that_is_not_there() -> None:
 def test_a_child_process_does_not_inherit_the_device() -> None:
     device = open_device("opencl")
     assert issubclass(DeviceError, Exception)
-    assert "does not survive one" in forked(lambda: device.allocate(16))
+    assert "does not survive a fork" in forked(lambda: device.allocate(16))

@@ -120,7 +120,7 @@ def test_adapters_for_opengl_are_never_taken() -> None:
 
 def test_a_child_process_does_not_inherit_the_device() -> None:
     device = open_device("wgpu")
-    assert "does not survive one" in forked(lambda: device.allocate(16))
+    assert "does not survive a fork" in forked(lambda: device.allocate(16))
 
 
 def test_checks_have_no_atomics_of_their_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import poot
 from poot.api import devices, eager
-from poot.backends import cache, progress
+from poot.backends import cache, progress, settings
 from poot.backends.cpu import allocator, pool
 from poot.backends.settings import KNOWN
 from poot.cli.doctor import examine
@@ -64,6 +64,7 @@ USES: dict[str, tuple[str, Callable[[], object]]] = {
 def test_a_value_that_makes_no_sense_is_refused_by_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     value, use = USES[name]
     monkeypatch.setenv(name, value)
+    monkeypatch.setattr(settings, "_settled", {})
     eager._always.cache_clear()
     try:
         with pytest.raises(PootError) as caught:
@@ -91,3 +92,17 @@ def test_a_name_that_is_nearly_one_is_told_by_the_doctor(monkeypatch: pytest.Mon
     found = [problem for problem in examine().problems if "does not read" in problem]
     assert found == ["POOT_NUM_THREAD is set, which poot does not read; did you mean POOT_NUM_THREADS?"]
     assert poot.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["POOT_OPENCL_DEVICE", "POOT_WGPU_ADAPTER"])
+def test_what_chooses_devices_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of devices keep their meaning in a process: those that are open, and those that are listed."""
+    find = USES[name][1]
+    monkeypatch.setattr(settings, "_settled", {})
+    monkeypatch.setenv(name, "voodoo")
+    with pytest.raises(PootError):
+        find()
+    monkeypatch.delenv(name)
+    found = len(find())  # type: ignore[arg-type]
+    monkeypatch.setenv(name, "voodoo")
+    assert len(find()) == found  # type: ignore[arg-type]

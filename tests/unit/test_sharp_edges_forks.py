@@ -36,6 +36,9 @@ y = picked(x, index)
 doubled(x, out, threads=8)
 engine = poot.Engine(poot.device(name))
 exe = engine.load_weights(poot.WeightStore.from_arrays({"w": host}))
+total = poot.trace(lambda s, x: (x, s + x)).program(poot.f32[8], poot.f32[8], states={"s": 1}, device=name)
+entry = engine.add_entry(exe, total)
+engine.step(exe, entry, poot.StepInputs().push("x", host))
 
 def refused(use):
     try:
@@ -51,17 +54,21 @@ def child():
         for kind in (type(x.memory.buffer.memory), *type(x.memory.buffer.memory).__mro__[:-1]):
             kind._release = lambda self: released.append(type(self).__name__)
     for use in (
-        lambda: np.asarray(y), lambda: repr(x), lambda: x + 1.0, lambda: picked(x, index), lambda: picked(host, index),
+        lambda: np.asarray(y), lambda: str(x), lambda: x + 1.0, lambda: picked(x, index), lambda: picked(host, index),
         lambda: doubled(x, out, threads=8), lambda: doubled(host, np.zeros(8, np.float32), threads=8, device=name),
-        lambda: poot.asarray([1.0], device=name), x.block_until_ready, lambda: poot.device(name).synchronize(),
+        lambda: poot.asarray([1.0], device=name), x.block_until_ready, lambda: poot.device(name),
+        lambda: poot.device(f"{name}:0"),
         lambda: x.to_device("cpu"), lambda: x.at[0].set(1.0),
+        lambda: exe.state.__setitem__("s", host), lambda: exe.state["s"], exe.state.reset,
+        lambda: engine.step(exe, entry, poot.StepInputs().push("x", host)),
         lambda: engine.load_weights(poot.WeightStore.from_arrays({"w": host})),
     ):
         refused(use)
     assert np.asarray(poot.trace(lambda a: a + 1.0, device="cpu")(host)).tolist() == [2.0] * 8
+    assert repr(x) == f"Array(in the process that forked this one, shape=(8,), dtype=f32, device='{name}')"
     engine.unload(exe)
     known = weakref.ref(x.memory.buffer)
-    for variable in ("x", "y", "out", "picked", "doubled", "engine", "exe"):
+    for variable in ("x", "y", "out", "picked", "doubled", "engine", "exe", "entry"):
         del globals()[variable]
     traced._CACHE.clear()
     gc.collect()
@@ -85,12 +92,75 @@ print("well")
 """
 
 
+#: What a process does before it forks, and whether its child can open the device.
+LISTING = """
+import os, sys, traceback, warnings
+import numpy as np, poot
+
+warnings.simplefilter("ignore")
+name, how = sys.argv[1:]
+if how == "listed":
+    poot.devices()
+elif how == "another":
+    try:
+        poot.device(f"{name}:7")
+    except poot.errors.DeviceUnavailableError:
+        pass
+
+def child():
+    report = {each.name: each for each in poot.devices()}[name]
+    assert report.available == (how == "nothing")
+    if how == "nothing":
+        assert np.asarray(poot.asarray([1.0, 2.0], device=name) + 1.0).tolist() == [2.0, 3.0]
+        return
+    assert "listed" in report.reason and '"spawn"' in report.remedy
+    for use in (lambda: poot.device(name), lambda: poot.asarray([1.0], device=name), lambda: poot.device(f"{name}:7")):
+        try:
+            use()
+        except poot.errors.DeviceError as error:
+            assert type(error).__name__ == "DeviceError" and '"spawn"' in str(error), error
+        else:
+            raise AssertionError(use)
+
+pid = os.fork()
+if pid == 0:
+    status = 1
+    try:
+        child()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+assert os.waitpid(pid, 0)[1] == 0
+assert np.asarray(poot.asarray([1.0, 2.0], device=name) + 1.0).tolist() == [2.0, 3.0]
+print("well")
+"""
+
+
+@pytest.mark.parametrize("how", ["listed", "another", "nothing"])
+@pytest.mark.parametrize("name", ["opencl", "wgpu"])
+def test_a_child_of_a_process_that_has_asked_the_driver(name: str, how: str, tmp_path: Path) -> None:
+    assert run(LISTING, tmp_path, name, how) == ("well\n", "")
+
+
 @pytest.mark.parametrize("name", ["opencl", "wgpu"])
 def test_a_forked_child_leaves_the_device_alone(name: str, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT, encoding="utf-8")
+    assert run(SCRIPT, tmp_path, name) == ("well\n", "")
+
+
+def run(text: str, folder: Path, *arguments: str) -> tuple[str, str]:
+    """What a script of its own process prints, and its errors."""
+    script = folder / "script.py"
+    script.write_text(text, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, str(script), name], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(script), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    assert (done.stdout, done.stderr) == ("well\n", "")
+    return done.stdout, done.stderr

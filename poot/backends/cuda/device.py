@@ -36,6 +36,7 @@ from poot.backends.device import (
     RecordedStep,
     Recording,
 )
+from poot.backends.inherited import ask_driver, driver_absent, require_process
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceLostError, DeviceUnavailableError
 from poot.target import Language, Target
@@ -71,7 +72,7 @@ class _Here:
     def __enter__(self) -> Any:
         device = self._device
         if device.forked:
-            device.require_process()
+            require_process(device)
         cuda = device.cupy.cuda
         try:
             self._before = cuda.runtime.getDevice()
@@ -132,15 +133,6 @@ class CudaDevice:
     def here(self, what: str) -> _Here:
         """This GPU current, with CUDA's errors as DeviceErrors; gives the current stream."""
         return _Here(self, what)
-
-    def require_process(self) -> None:
-        """DeviceError in a process that was forked from the one that opened the device."""
-        if self.forked:
-            raise DeviceError(
-                device=self.name,
-                message="it was opened before a fork, and CUDA does not survive one",
-                remedy="open it in the child process, or start that with the spawn method.",
-            )
 
     def refuse(self, what: str, result: int) -> NoReturn:
         """DeviceError for a result of the driver that is not success."""
@@ -324,15 +316,19 @@ def make_device(ordinal: int) -> CudaDevice:
             remedy="run `pip install 'poot[cuda]'`"
             + ("." if driver else ", on a machine with an NVIDIA GPU and its driver."),
         ) from error
+    ask_driver("cuda")
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
     except runtime.CUDARuntimeError as error:
+        driver_absent("cuda")
         raise DeviceUnavailableError(
             device=name,
             message=f"the driver does not answer ({error}); it is {nvidia_driver() or 'not loaded'}",
             remedy="run `nvidia-smi`; if it fails, install or update the NVIDIA driver.",
         ) from error
+    if not count:
+        driver_absent("cuda")
     if ordinal >= count:
         raise DeviceUnavailableError(
             device=name,

@@ -11,6 +11,7 @@ from poot.backends.cuda.launches import Move, StepList
 from poot.backends.cuda.memory import CudaMemory
 from poot.backends.cuda.recording import CudaRecording
 from poot.backends.device import CallLayout
+from poot.backends.inherited import require_process
 from poot.backends.spares import size_class
 from poot.kernel.ir import FAULT_WORDS
 
@@ -81,7 +82,7 @@ class DirectCall:
     def __call__(self, addresses: list[int]) -> tuple[list[CudaMemory], CudaMemory | None]:
         device = self._device
         if device.forked:
-            device.require_process()
+            require_process(device)
         stream = self._stream()
         number = stream.ptr
         spare = self._spare

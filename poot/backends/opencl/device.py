@@ -26,7 +26,7 @@ from poot.backends.device import (
     Recording,
     launch_arguments,
 )
-from poot.backends.inherited import Inherited
+from poot.backends.inherited import Inherited, require_process
 from poot.backends.loss import require_alive
 from poot.backends.opencl.arguments import launched_groups, scalar_argument
 from poot.backends.opencl.platform import cl, devices, is_loss, is_suspect, target
@@ -69,6 +69,7 @@ class OpenCLDevice:
         self._lock = threading.RLock()
         self._inherited = Inherited(self)
         self.lost: str | None = None
+        self.forked = False
         self._busy = False
         #: What enqueued work uses: host memory below a buffer would go with the last reference to it.
         self._held: list[object] = []
@@ -81,7 +82,7 @@ class OpenCLDevice:
     @contextlib.contextmanager
     def _using(self, what: str) -> Iterator[None]:
         """Hold the device; errors of OpenCL become DeviceErrors."""
-        self._inherited.require_process()
+        require_process(self)
         with self._lock:
             require_alive(self)
             try:
@@ -139,7 +140,7 @@ class OpenCLDevice:
 
     def free(self, buffer: Buffer) -> None:
         assert isinstance(buffer, ClBuffer)
-        if self._inherited.forked or self.lost is not None:
+        if self.forked or self.lost is not None:
             return
         with self._lock:
             if buffer.size and not buffer.shared and not buffer.freed:
@@ -243,7 +244,7 @@ class OpenCLDevice:
         try:
             program._build(options=" ".join(self._options).encode(), devices=[self._device])
         except cl.Error as error:
-            if is_loss(error):
+            if is_loss(error) or (is_suspect(error) and not self._answers()):
                 raise
             log = "\n".join(text for _, text in program._get_build_logs() if text).strip()
             raise CompileError(
@@ -337,11 +338,11 @@ def _aligned(size: int) -> HostArray:
 
 def make_device(ordinal: int) -> OpenCLDevice:
     """The device of that number; DeviceUnavailableError says what is missing."""
-    found = devices()
-    if ordinal >= len(found):
-        names = ", ".join(f"{device.name} ({platform.name})" for platform, device in found) or "none"
-        raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=f"OpenCL devices here: {names}")
     try:
+        found = devices()
+        if ordinal >= len(found):
+            names = ", ".join(f"{device.name} ({platform.name})" for platform, device in found) or "none"
+            raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=f"OpenCL devices here: {names}")
         return OpenCLDevice(f"opencl:{ordinal}" if ordinal else "opencl", found[ordinal][1])
     except cl.Error as error:
         raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=str(error)) from error

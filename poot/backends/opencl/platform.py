@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import Any
 
+from poot.backends.inherited import ask_driver, driver_absent
+from poot.backends.settings import selector, settle
 from poot.dtypes import ALL, f64
 from poot.errors import DeviceUnavailableError
 from poot.target import Target
@@ -72,9 +73,11 @@ def target(device: Any) -> Target:
 
 def devices() -> list[tuple[Any, Any]]:
     """Every device with its platform, GPUs first, then accelerators, then CPUs."""
+    ask_driver("opencl")
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:
+        driver_absent("opencl")
         raise DeviceUnavailableError(
             device="opencl",
             message=f"no OpenCL platform: {error}",
@@ -84,12 +87,14 @@ def devices() -> list[tuple[Any, Any]]:
     for platform in platforms:
         with contextlib.suppress(cl.Error):
             found += [(platform, device) for device in platform.get_devices()]
+    if not found:
+        driver_absent("opencl")
 
     def rank(pair: tuple[Any, Any]) -> int:
         kind = pair[1].type
         return 0 if kind & cl.device_type.GPU else 1 if kind & cl.device_type.ACCELERATOR else 2
 
-    wanted = os.environ.get("POOT_OPENCL_DEVICE", "")
+    wanted = selector("POOT_OPENCL_DEVICE")
     chosen = [p for p in found if wanted.lower() in f"{p[0].name} {p[1].name}".lower()]
     if found and not chosen:
         names = ", ".join(f"{device.name} ({platform.name})" for platform, device in found)
@@ -98,4 +103,6 @@ def devices() -> list[tuple[Any, Any]]:
             message=f"POOT_OPENCL_DEVICE is {wanted!r}, and here are {names}",
             remedy="set POOT_OPENCL_DEVICE to a part of one of these names, or unset it.",
         )
+    if chosen:
+        settle("POOT_OPENCL_DEVICE", wanted)
     return sorted(chosen, key=rank)

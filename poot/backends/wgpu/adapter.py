@@ -15,8 +15,10 @@ import sys
 from collections.abc import Generator
 from typing import Any
 
+from poot.backends.inherited import ask_driver, driver_absent
+from poot.backends.settings import selector, settle
 from poot.dtypes import ALL, f64, i64, u64
-from poot.errors import DeviceUnavailableError
+from poot.errors import DeviceUnavailableError, PootError
 from poot.target import Target
 
 try:
@@ -52,10 +54,13 @@ _REMEDY = (
 
 def adapters() -> list[Any]:
     """The adapters that will do, best first."""
+    ask_driver("wgpu")
     _load_triton_first()
     with _runtime_folder():
         found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
-    wanted = os.environ.get("POOT_WGPU_ADAPTER", "")
+    if not found:
+        driver_absent("wgpu")
+    wanted = selector("POOT_WGPU_ADAPTER")
     chosen = [a for a in found if wanted.lower() in f"{a.info['device']} {a.info['description']}".lower()]
     if found and not chosen:
         raise DeviceUnavailableError(
@@ -68,6 +73,8 @@ def adapters() -> list[Any]:
         kind = adapter.info["adapter_type"]
         return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
 
+    if chosen:
+        settle("POOT_WGPU_ADAPTER", wanted)
     return sorted(chosen, key=rank)
 
 
@@ -95,7 +102,7 @@ def adapter(ordinal: int) -> Any:
     """The adapter of that number; DeviceUnavailableError says what there is."""
     try:
         found = adapters()
-    except DeviceUnavailableError:
+    except PootError:
         raise
     except Exception as error:
         raise DeviceUnavailableError(device="wgpu", message=f"no adapters: {error}", remedy=_REMEDY) from error

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
-from poot.backends.inherited import Inherited
+from poot.backends.inherited import Inherited, require_process
 from poot.backends.loss import require_alive
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, compile_kernel
@@ -29,6 +29,7 @@ from poot.errors import AllocationError, DeviceError, DeviceLostError, DeviceUna
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import FAULT_WORDS, Kernel
 from poot.kernel.render.threads_text import ThreadsSource
+from poot.target import Target
 
 _SPARE_BYTES = 1 << 30
 _KERNELS = 1024
@@ -72,8 +73,9 @@ class WgpuDevice:
     def __init__(self, name: str, ordinal: int) -> None:
         self.name = name
         self.lost: str | None = None
-        self._device, target = open_adapter(adapter(ordinal))
-        self.target = replace(target, features=target.features | float_features(self._device))
+        self.forked = False
+        self._device, target = _opened(name, adapter(ordinal))
+        self.target = target
         self._queue = self._device.queue
         self._limits = dict(self.target.limits)
         self._largest = self._device.limits["max-buffer-size"]
@@ -81,7 +83,6 @@ class WgpuDevice:
         self._serials = itertools.count(1)
         self._memories: dict[int, object] = {}
         self._kernels: OrderedDict[str, WgpuKernel] = OrderedDict()
-        self._staging: Any = None
         self._lock = threading.RLock()
         self._inherited = Inherited(self)
         self._no_fault = BufferView(self.allocate(4 * FAULT_WORDS))
@@ -89,18 +90,38 @@ class WgpuDevice:
     @contextlib.contextmanager
     def _using(self, what: str) -> Iterator[None]:
         """Hold the device; errors of wgpu become DeviceErrors."""
-        self._inherited.require_process()
+        require_process(self)
         with self._lock:
             require_alive(self)
             try:
                 yield
-            except PootError:
+            except Exception as error:
+                self._explain(what, error)
                 raise
-            except (wgpu.GPUError, RuntimeError) as error:
-                if is_loss(error):
-                    self._lose(f"{what}: {error}")
-                    raise DeviceLostError(device=self.name, message=self.lost) from error
-                raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+
+    def _explain(self, what: str, error: Exception) -> None:
+        """DeviceLostError for an error of a device that is gone, DeviceError for any other of wgpu's.
+
+        While a device is going, wgpu may fail anywhere, with any exception: the device itself is asked.
+        """
+        cause = error.__cause__ if isinstance(error, PootError) else error
+        if cause is None or isinstance(error, DeviceLostError):
+            return
+        if is_loss(cause) or not self._answers():
+            self._lose(f"{what}: {cause}")
+            raise DeviceLostError(device=self.name, message=self.lost) from cause
+        if isinstance(error, (wgpu.GPUError, wgpu.GPUPipelineError, RuntimeError)) and cause is error:
+            raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+
+    def _answers(self) -> bool:
+        """Whether the device still gives what it holds."""
+        try:
+            self._fetch(_buffer(self._no_fault), 0, 4)
+        except MemoryError:  # that of the host, or wgpu's
+            return True
+        except Exception:
+            return False
+        return True
 
     def _lose(self, message: str) -> None:
         """Nothing works from here on: let go of what nobody else holds."""
@@ -140,13 +161,14 @@ class WgpuDevice:
 
     def free(self, buffer: Buffer) -> None:
         assert isinstance(buffer, WgpuBuffer)
-        if self._inherited.forked or self.lost is not None:
+        if self.forked or self.lost is not None:
             return
         with self._lock:
             if not buffer.freed and self._memories.pop(buffer.serial, None) is not None:
                 buffer.freed = True
                 for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
-                    memory.destroy()
+                    with contextlib.suppress(Exception):  # of a device that is going: the next call says so
+                        memory.destroy()
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if not array.nbytes:
@@ -332,12 +354,16 @@ def _copy_kernel(dtype: DType) -> Kernel:
 
 def make_device(ordinal: int) -> WgpuDevice:
     """The device of that number; DeviceUnavailableError says what is missing."""
+    return WgpuDevice(f"wgpu:{ordinal}" if ordinal else "wgpu", ordinal)
+
+
+def _opened(name: str, chosen: Any) -> tuple[Any, Target]:
+    """An adapter's device and target; DeviceUnavailableError for whatever wgpu raises."""
     try:
-        return WgpuDevice(f"wgpu:{ordinal}" if ordinal else "wgpu", ordinal)
-    except (wgpu.GPUError, RuntimeError) as error:
-        if isinstance(error, PootError):
-            raise
-        raise DeviceUnavailableError(device=f"wgpu:{ordinal}", message=str(error)) from error
+        device, target = open_adapter(chosen)
+        return device, replace(target, features=target.features | float_features(device))
+    except Exception as error:
+        raise DeviceUnavailableError(device=name, message=str(error)) from error
 
 
 def hardware() -> list[str]:

@@ -35,7 +35,7 @@ _BINDING_ALIGN = 256
 _LOSS = re.compile(r"device (is |was )?lost|device_?lost", re.IGNORECASE)
 
 
-def is_loss(error: Exception) -> bool:
+def is_loss(error: BaseException) -> bool:
     """Whether an error of wgpu says that the device has stopped working for good."""
     return _LOSS.search(str(error)) is not None
 
