@@ -44,8 +44,8 @@ _RENDERERS: dict[Language, Callable[[Kernel, Target], str]] = {
 def source(kernel: Kernel, language: Language, target: Target) -> str:
     """A kernel in one language; Unsupported where the target does not take it, or the language cannot say it.
 
-    PTX is what LLVM makes of the kernel, AMDGCN the assembly of its code object (which needs Triton installed); every
-    other language is text before any compiler has seen it.
+    PTX is what LLVM makes of the kernel, with the user's lines as comments, AMDGCN the assembly of its code object
+    (which needs Triton installed); every other language is text before any compiler has seen it.
     """
     if language not in target.languages:
         raise Unsupported(
@@ -54,9 +54,14 @@ def source(kernel: Kernel, language: Language, target: Target) -> str:
             message="it takes " + ", ".join(map(repr, target.languages)),
             remedy="name a target of that language.",
         )
-    if language in ("ptx", "amdgcn"):
-        compiled = compile_kernel(kernel, replace(target, languages=(language,)))
-        return _parameters(compiled.kernel) + compiled.source if language == "ptx" else compiled.source
+    if language == "ptx":
+        from poot.backends.cuda.listing import listing  # it loads LLVM
+
+        made = prepare(kernel, target)
+        text = _renderer("ptx").render(made).text
+        return _parameters(made) + listing(text, target.arch, what=f"kernel {kernel.name}")
+    if language == "amdgcn":
+        return compile_kernel(kernel, replace(target, languages=(language,))).source
     return _RENDERERS[language](prepare(kernel, target), target)
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from poot.backends import toolchain
+from poot.backends.cuda.listing import listing
+from poot.backends.cuda.nvptx import compile_ptx
 from poot.kernel.pipeline import prepare
 from poot.kernel.render import amdgcn, ptx
 from poot.kernel.render.lines import uncommented
 from poot.kernel.render.llvm_lanes import render
 from tests.errors.kernel_source import module
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "data" / "ptx"
 HELPER = "def twice(v):\n    w = v * 2\n    return w * w\n"
 KERNEL = (
     "{}@kernel\ndef k(x: In[f32], y: Out[f32], by: int):\n    i = thread_index()\n    y[i] = twice(x[i]) + f32(by)\n"
@@ -52,6 +57,28 @@ def test_ptx_names_its_parameters() -> None:
     space, space["twice"] = made()
     text = space["k"].source("ptx")
     assert text.startswith("// param_0: x\n// param_1: x.extent.0\n")
+
+
+def test_ptx_has_the_lines_that_it_comes_from() -> None:
+    space, space["twice"] = made()
+    lines = [line.strip() for line in space["k"].source("ptx").splitlines()]
+    mine = f"// {space['k'].definition.function.__code__.co_filename}:"
+    assert any(line.startswith(mine) and line.endswith("y[i] = twice(x[i]) + f32(by)") for line in lines)
+    assert not any(line.startswith((".loc", ".file", "$L__tmp")) for line in lines)
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.ll")), ids=lambda path: path.stem)
+def test_the_listing_of_ptx_is_the_code_that_runs(path: Path) -> None:
+    """Places change nothing but comments."""
+
+    def instructions(text: str) -> list[str]:
+        lines = (re.sub(r"\s*//.*", "", line).strip() for line in text.splitlines())
+        return [line for line in lines if line]
+
+    text = path.read_text(encoding="utf-8")
+    shown = listing(text, "sm_90")
+    assert instructions(shown) == instructions(compile_ptx(text, "sm_90"))
+    assert f"\t// <golden {path.stem}>:" in shown
 
 
 def test_code_that_moves_in_its_file_is_the_same_code() -> None:
