@@ -114,8 +114,6 @@ class Intrinsics(Elements):
         dtype = self.dtype(given["dtype"], f"poot.{space}")
         shape = self.constant_shape(given["shape"])
         name = self.k.alloc(plain(self.naming or space), dtype, shape, space)
-        if self.k.here is not self.top:
-            self.top.append(self.k.here.pop())
         return Array(name, dtype, len(shape), "readwrite", space, shape)
 
     def constant_shape(self, node: ast.expr) -> tuple[int, ...]:
