@@ -13,7 +13,7 @@ from poot.kernel.interpret.launch import BufferView
 from poot.kernel.pipeline import prepare
 from poot.plan.compile import compile as plan
 from poot.plan.limits import CompileOptions
-from poot.plan.program import Branch, Copy, Launch, Loop, Program, Step
+from poot.plan.program import Branch, Copy, Launch, Loop, Program, Step, slots_of
 from poot.target import Target
 from poot.trace.evaluate import evaluate
 from poot.trace.graph import Graph
@@ -53,7 +53,7 @@ class Machine:
         storage, steps = self.program.storage, self.memory
         arena = np.full(storage.prologue_bytes, 0xA5, np.uint8)
         self.memory = list(steps)
-        for number in {slot for step in self.program.prologue for slot in touched(step)}:
+        for number in slots_of(self.program.prologue):
             slot = storage.slots[number]
             if slot.role == "scratch":
                 assert slot.offset + slot.nbytes <= len(arena)
@@ -87,14 +87,6 @@ class Machine:
     def value(self, slot: int) -> np.ndarray[Any, Any]:
         spec = self.program.storage.slots[slot].spec
         return self.memory[slot].reshape(spec.shape).copy()
-
-
-def touched(step: Step) -> list[int]:
-    """The slots of a launch or a copy."""
-    if isinstance(step, Copy):
-        return [step.source, step.target]
-    assert isinstance(step, Launch)
-    return [binding.slot for binding in step.bindings]
 
 
 def run_program(program: Program, bindings: Arrays) -> tuple[Any, dict[str, Any]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Mapping
 from types import FrameType
 from typing import Any, Generic, TypeVar
 
+from poot import forks
 from poot.trace.source import user_frame
 
 T = TypeVar("T")
@@ -121,13 +122,8 @@ class MissWatch:
     """Counts misses by call site and device, and says once which argument keeps changing."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
         self._sites: OrderedDict[Hashable, list[Mapping[str, Any]]] = OrderedDict()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget_threads)
-
-    def _forget_threads(self) -> None:
-        self._lock = threading.Lock()
 
     def miss(self, function: str, token: int, device: str, parts: Mapping[str, Any]) -> None:
         """Record a miss of `function`, whose code has this token, on a device; `parts` are its key by name."""

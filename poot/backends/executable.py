@@ -6,15 +6,13 @@ Jit-style calls rebind inputs, outputs and arena at each call; engine entries, w
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from poot import forks
 from poot.backends.device import (
     Addressed,
     Buffer,
@@ -67,10 +65,9 @@ class Executable:
         for index, slot in enumerate(slots):
             if slot.role != "scratch":
                 self.positions.bound[index] = len(self.positions.bound)
-        self.lock = threading.RLock()
+        self.lock = forks.Lock(reentrant=True)
         #: Kernels that number the turns of loops which the host enqueues: that for the first turn, and for others.
         self.count_kernels: dict[bool, Loaded] = {}
-        _executables.add(self)
 
     def bound_slots(self) -> tuple[Slot, ...]:
         """The slots that a run binds, in the order of their positions."""
@@ -128,18 +125,6 @@ def _compiled(number: int, program: Program, device: DeviceBackend) -> CompiledK
             where=where,
         )
     return compiled
-
-
-_executables: weakref.WeakSet[Executable] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for executable in list(_executables):
-        executable.lock = threading.RLock()  # whichever thread held it is not in the child
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 _CLEAR = np.zeros(FAULT_WORDS, np.int32)

@@ -29,7 +29,7 @@ from poot.plan.updates import Carried
 from poot.plan.work import flops
 from poot.target import Target
 from poot.trace.graph import Atom, Graph, Literal, Value
-from poot.trace.primitives import HostControl, Pull, lookup
+from poot.trace.primitives import HostControl, is_movement, lookup
 
 
 @dataclass(slots=True)
@@ -206,8 +206,7 @@ class Block:
                 )
         whole = len(once) == len(plan.setups)
         for number, equation in group.members.items():
-            rule = lookup(equation.primitive).lower
-            moved = isinstance(rule, Pull) and rule.movement and equation.outputs[0] not in group.outputs
+            moved = is_movement(equation.primitive) and equation.outputs[0] not in group.outputs
             if self.plans[number].fate == "dead":
                 fate = "view" if moved else "prologue" if whole else "kernel"
                 self.plans[number] = EquationPlan(fate)

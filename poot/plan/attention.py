@@ -36,7 +36,7 @@ from poot.plan.joins import (
 )
 from poot.plan.powers import NO_SOFTMAX, Powers, axes_of, varies
 from poot.trace.graph import Atom, Equation, Graph, Value
-from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
+from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, is_movement, lookup
 from poot.trace.primitives.contract import dimension_numbers
 
 #: Equations looked at above the weights.
@@ -142,8 +142,8 @@ class Streams:
 
 
 def _is_plain(equation: Equation) -> bool:
-    rule = lookup(equation.primitive).lower
-    return isinstance(rule, (Elementwise, Reduction)) or (isinstance(rule, Pull) and rule.movement)
+    computed = isinstance(lookup(equation.primitive).lower, (Elementwise, Reduction))
+    return computed or is_movement(equation.primitive)
 
 
 def _candidates(scene: Streams, weights: Value) -> list[int]:

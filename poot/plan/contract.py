@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from poot.dtypes import f32, f64
 from poot.plan.groups import Group
 from poot.trace.graph import Atom, Equation, Graph, Literal, Value
-from poot.trace.primitives import Pull, lookup
+from poot.trace.primitives import is_movement
 
 #: What may take a product unrounded.
 SUMS = ("add", "sub", "reduce_sum")
@@ -55,8 +55,7 @@ def _share_a_factor(equation: Equation, makers: Mapping[int, Equation]) -> bool:
 def _source(atom: Atom, makers: Mapping[int, Equation]) -> Atom:
     """What an atom is a view of, or the negative of."""
     while isinstance(atom, Value) and (equation := makers.get(atom.id)) is not None:
-        rule = lookup(equation.primitive).lower
-        moved = isinstance(rule, Pull) and rule.movement and len(equation.inputs) == 1
+        moved = is_movement(equation.primitive) and len(equation.inputs) == 1
         if not moved and equation.primitive != "neg":
             break
         atom = equation.inputs[0]

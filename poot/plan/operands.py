@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from poot.plan import cost
 from poot.plan.groups import Group, Places
 from poot.trace.graph import Equation, Value
-from poot.trace.primitives import Elementwise, Pull, lookup
+from poot.trace.primitives import Elementwise, is_movement, lookup
 
 #: The most rows of the other operand with which each element is loaded about once.
 _FEW_ROWS = 4
@@ -56,7 +56,5 @@ def _source_bytes(equation: Equation, makers: Mapping[int, Equation]) -> int:
 
 
 def _foldable(equation: Equation) -> bool:
-    rule = lookup(equation.primitive).lower
-    if isinstance(rule, Pull):
-        return rule.movement
-    return isinstance(rule, Elementwise) and cost.weight(equation.primitive) == 1
+    cheap = isinstance(lookup(equation.primitive).lower, Elementwise) and cost.weight(equation.primitive) == 1
+    return cheap or is_movement(equation.primitive)

@@ -272,3 +272,19 @@ def launches_of(steps: Sequence[Step]) -> list[Launch]:
             case Copy():
                 pass
     return found
+
+
+def slots_of(steps: Sequence[Step]) -> set[int]:
+    """The slots that steps use; what a kernel changes where it lies has another that none does."""
+    found: set[int] = set()
+    for step in steps:
+        match step:
+            case Launch():
+                found.update(binding.slot for binding in step.bindings)
+            case Copy():
+                found.update((step.source, step.target))
+            case Branch():
+                found.update((step.predicate, *(slot for block in step.blocks for slot in slots_of(block))))
+            case Loop():
+                found.update((step.predicate, step.counter), slots_of((*step.condition, *step.body)))
+    return found

@@ -24,14 +24,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from typing_extensions import override
 
 from poot.errors import SourceLocation
-from poot.plan.program import Branch, Copy, Launch, Loop, Numerics, Program, Role, Step
+from poot.plan.program import Branch, Copy, Launch, Loop, Numerics, Program, Role, Step, slots_of
 from poot.plan.report_text import lines
 from poot.plan.touched import touched
 
@@ -205,7 +205,7 @@ def _line(where: SourceLocation | None) -> str | None:
 
 def _storage(program: Program) -> StorageReport:
     storage = program.storage
-    used = set(_slots((*program.steps, *program.prologue)))
+    used = slots_of((*program.steps, *program.prologue))
 
     def role(name: Role) -> int:
         named = (slot.nbytes for number, slot in enumerate(storage.slots) if slot.role == name and number in used)
@@ -213,23 +213,6 @@ def _storage(program: Program) -> StorageReport:
 
     arena, bound = storage.arena_bytes, storage.liveness_bound
     return StorageReport(role("scratch"), arena, bound, role("output"), role("constant"), role("kept"))
-
-
-def _slots(steps: Sequence[Step]) -> Iterator[int]:
-    """The slots that steps use; what a kernel changes where it lies has another that none does."""
-    for step in steps:
-        match step:
-            case Launch():
-                yield from (binding.slot for binding in step.bindings)
-            case Copy():
-                yield from (step.source, step.target)
-            case Branch():
-                yield step.predicate
-                for block in step.blocks:
-                    yield from _slots(block)
-            case Loop():
-                yield from (step.predicate, step.counter)
-                yield from _slots((*step.condition, *step.body))
 
 
 _Key = tuple[int, tuple[int, int, int]]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from poot.trace.graph import Atom, Equation, Graph, Value
-from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
+from poot.trace.primitives import Contraction, Elementwise, Reduction, is_movement, lookup
 
 #: Views and casts between powers and the contraction that they weight.
 _LOOK_BACK = 8
@@ -49,8 +49,8 @@ def _beside(graph: Graph, number: int, makers: Mapping[int, Equation], moved: se
     sums = False
     for place, equation in enumerate(graph.equations[number : number + _LOOK_AHEAD], number):
         read = {atom.id for atom in equation.inputs if isinstance(atom, Value)}
-        rule = lookup(equation.primitive).lower
-        plain = isinstance(rule, (Elementwise, Reduction)) or (isinstance(rule, Pull) and rule.movement)
+        computed = isinstance(lookup(equation.primitive).lower, (Elementwise, Reduction))
+        plain = computed or is_movement(equation.primitive)
         free = plain and place not in moved and not equation.effects and not read & below
         if free and read & powers:
             found.append(place)
@@ -71,8 +71,7 @@ def _powers(atom: Atom, makers: Mapping[int, Equation]) -> list[Value]:
             break
         if equation.primitive == "exp":
             return found
-        rule = lookup(equation.primitive).lower
-        moved = isinstance(rule, Pull) and rule.movement and len(equation.inputs) == 1
+        moved = is_movement(equation.primitive) and len(equation.inputs) == 1
         if equation.primitive != "cast" and not moved:
             break
         atom = equation.inputs[0]

@@ -11,6 +11,22 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
+#: The fork in which `child` of a script runs, and ends as a child of multiprocessing does.
+FORK = """
+pid = os.fork()
+if pid == 0:
+    status = 1
+    try:
+        child()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+
 SCRIPT = """
 import gc, os, sys, traceback, warnings, weakref
 import numpy as np, poot
@@ -74,18 +90,8 @@ def child():
     gc.collect()
     assert known() is not None and not known().freed and not released, released
 
-pid = os.fork()
-if pid == 0:
-    status = 1
-    try:
-        child()
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)  # as a child of multiprocessing ends
-assert os.waitpid(pid, 0)[1] == 0
+"""
+AFTER = """
 assert np.asarray(y).tolist() == [3.0, 3.0] and np.asarray(out).tolist() == [2.0] * 8
 assert np.asarray(picked(x, index)).tolist() == [3.0, 3.0]
 print("well")
@@ -122,18 +128,8 @@ def child():
         else:
             raise AssertionError(use)
 
-pid = os.fork()
-if pid == 0:
-    status = 1
-    try:
-        child()
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-assert os.waitpid(pid, 0)[1] == 0
+"""
+AFTER_LISTING = """
 assert np.asarray(poot.asarray([1.0, 2.0], device=name) + 1.0).tolist() == [2.0, 3.0]
 print("well")
 """
@@ -142,12 +138,12 @@ print("well")
 @pytest.mark.parametrize("how", ["listed", "another", "nothing"])
 @pytest.mark.parametrize("name", ["opencl", "wgpu"])
 def test_a_child_of_a_process_that_has_asked_the_driver(name: str, how: str, tmp_path: Path) -> None:
-    assert run(LISTING, tmp_path, name, how) == ("well\n", "")
+    assert run(LISTING + FORK + AFTER_LISTING, tmp_path, name, how) == ("well\n", "")
 
 
 @pytest.mark.parametrize("name", ["opencl", "wgpu"])
 def test_a_forked_child_leaves_the_device_alone(name: str, tmp_path: Path) -> None:
-    assert run(SCRIPT, tmp_path, name) == ("well\n", "")
+    assert run(SCRIPT + FORK + AFTER, tmp_path, name) == ("well\n", "")
 
 
 def run(text: str, folder: Path, *arguments: str) -> tuple[str, str]:

@@ -88,7 +88,6 @@ class Scope:
         #: The name that the value being evaluated is to have, and the call that is a statement of its own.
         self.naming = ""
         self.statement: ast.AST | None = None
-        self.top = builder.here
 
     @property
     def frame(self) -> Frame:

@@ -10,7 +10,7 @@ from typing import cast
 from poot.dtypes import f32
 from poot.plan.passes.rewrite import Pass, Rewriter
 from poot.trace.graph import Atom, Equation, Graph, Literal, Value
-from poot.trace.primitives import Contraction, Elementwise, Pull, Reduction, lookup
+from poot.trace.primitives import Contraction, Elementwise, Reduction, is_movement, lookup
 
 #: Columns that are taken one by one.
 _FEW = 4
@@ -126,7 +126,7 @@ class _Site:
             rule = lookup(equation.primitive).lower
             if isinstance(rule, Contraction):
                 return True
-            if isinstance(rule, Elementwise) or (isinstance(rule, Pull) and rule.movement):
+            if isinstance(rule, Elementwise) or is_movement(equation.primitive):
                 pending += equation.inputs
         return False
 
@@ -250,10 +250,9 @@ def _is_weights(graph: Graph, readers: dict[int, list[int]], number: int) -> boo
         for value in graph.equations[pending.pop()].outputs:
             for reader in readers.get(value.id, ()):
                 equation = graph.equations[reader]
-                rule = lookup(equation.primitive).lower
-                if isinstance(rule, Contraction):
+                if isinstance(lookup(equation.primitive).lower, Contraction):
                     return True
-                if reader not in seen and (equation.primitive == "cast" or (isinstance(rule, Pull) and rule.movement)):
+                if reader not in seen and (equation.primitive == "cast" or is_movement(equation.primitive)):
                     seen.add(reader)
                     pending.append(reader)
     return False

@@ -18,7 +18,7 @@ from poot.plan.indexing import Affine, Axis, Indices, Quotient, Space, expand, f
 from poot.plan.legal import SMALLER
 from poot.target import Target
 from poot.trace.graph import Equation, Value
-from poot.trace.primitives import Pull, lookup
+from poot.trace.primitives import is_movement
 
 Loop = tuple[Axis, ...]
 
@@ -83,8 +83,7 @@ def kernel_name(group: Group) -> str:
     names: dict[str, None] = {}
     for number in sorted(group.members):
         primitive = group.members[number].primitive
-        rule = lookup(primitive).lower
-        if not (isinstance(rule, Pull) and rule.movement):
+        if not is_movement(primitive):
             names[primitive] = None
     if not names:
         names[group.members[max(group.members)].primitive] = None

@@ -272,6 +272,12 @@ def lookup(name: str) -> Primitive:
     return _TABLE[name]
 
 
+def is_movement(name: str) -> bool:
+    """Whether the results of a primitive are copies of elements, which readers may fold into their indices."""
+    rule = lookup(name).lower
+    return isinstance(rule, Pull) and rule.movement
+
+
 def table() -> tuple[Primitive, ...]:
     """Every entry, in the order of registration."""
     return tuple(_TABLE.values())
