@@ -5,8 +5,9 @@ Two kinds of locks are safe in a child:
 - `Lock`, which the child finds free.  It is for what is whole between any two lines of Python.
 - One that the fork waits for, by `awaited`: whatever another thread does under it is done, and none begins anew, until
   the child is there.  It is for work that the child goes on with: a device that is being opened, a module that is being
-  imported, LLVM.  They are taken in the order of their ranks, so a thread that holds one may wait for those of a higher
-  rank, and for nothing else that a fork waits for; least of all may it run a user's code.
+  imported, LLVM, a library that a driver is loading.  They are taken in the order of their ranks, so a thread that
+  holds one may wait for those of a higher rank, and for nothing else that a fork waits for; least of all may it run a
+  user's code.
 """
 
 from __future__ import annotations
@@ -86,14 +87,15 @@ def awaited(rank: int, acquire: Callable[[], object], release: Callable[[], obje
     _fork.awaited.sort(key=lambda each: each[0])
 
 
-#: The ranks: devices that are opened, modules that are imported, LLVM's threads, its linker, llvmlite, and locks under
-#: which no thread waits for anything.
+#: The ranks: devices that are opened, modules that are imported, queues of devices, LLVM's threads, its linker,
+#: llvmlite, and locks under which no thread waits for anything.
 DEVICES: Final = 0
 IMPORTS: Final = 1
-COMPILING: Final = 2
-LINKING: Final = 3
-LLVM: Final = 4
-LEAF: Final = 5
+QUEUES: Final = 2
+COMPILING: Final = 3
+LINKING: Final = 4
+LLVM: Final = 5
+LEAF: Final = 6
 
 #: Held around imports that a first call makes: a child cannot import what another thread is half through.
 imports: Final = threading.RLock()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from numpy.random import bit_generator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -133,6 +135,90 @@ AFTER_LISTING = """
 assert np.asarray(poot.asarray([1.0, 2.0], device=name) + 1.0).tolist() == [2.0, 3.0]
 print("well")
 """
+
+
+#: Threads that launch kernels which the driver has not seen, so that it loads libraries in its own threads; meanwhile
+#: the process forks, and its children load libraries too.
+LOADING = """
+import ctypes, os, sys, threading, traceback, warnings
+from pathlib import Path
+import numpy as np, poot
+
+warnings.simplefilter("ignore")
+name, libraries = sys.argv[1], sorted(Path(sys.argv[2]).glob("*.so"))
+x = poot.asarray(np.ones(8, np.float32), device=name)
+seed, stop, found = np.random.SeedSequence().entropy % 10**6, threading.Event(), []
+
+def launching(thread):
+    turn = 0
+    while not stop.is_set():
+        turn += 1
+        number = seed + turn * 7.0 + thread / 4.0
+        y = poot.trace(lambda a: a * number + 1.0, device=name)(x)
+        if turn % 3 == thread % 3:
+            found.append(float(y[3]) == np.float32(number) + 1.0)
+
+threads = [threading.Thread(target=launching, args=(number,)) for number in range(2)]
+for thread in threads:
+    thread.start()
+
+def child():
+    for library in libraries:
+        ctypes.CDLL(str(library))
+
+for turn in range(6):
+    y = poot.trace(lambda a: a + float(seed + turn), device=name)(x)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            child()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0, turn
+stop.set()
+for thread in threads:
+    thread.join()
+assert found and all(found)
+print("well")
+"""
+
+
+@pytest.mark.parametrize("name", ["opencl", "wgpu"])
+def test_forks_while_the_driver_loads_libraries(name: str, tmp_path: Path) -> None:
+    for number in range(8):
+        shutil.copy(bit_generator.__file__, tmp_path / f"lib{number}.so")
+    assert run(LOADING, tmp_path, name, str(tmp_path)) == ("well\n", "")
+
+
+#: A kernel that is still running when the process forks, as the driver sees it in the child.
+RUNNING = """
+import os, sys, traceback, warnings
+import numpy as np, poot, pyopencl
+
+warnings.simplefilter("ignore")
+device = poot.device("opencl")
+
+@poot.kernel
+def slow(a: poot.InOut[poot.i32]):
+    i = poot.thread_index()
+    for turn in range(200000000):
+        a[i] = a[i] * 3 + turn
+
+a = poot.asarray(np.ones(1, np.int32), device="opencl")
+slow(a, threads=1)
+marker = pyopencl.enqueue_marker(device.backend._queue)
+assert marker.command_execution_status != 0, "not slow enough"
+
+def child():
+    assert marker.command_execution_status == 0
+
+"""
+
+
+def test_a_fork_waits_for_what_runs(tmp_path: Path) -> None:
+    assert run(RUNNING + FORK + 'print("well")', tmp_path) == ("well\n", "")
 
 
 @pytest.mark.parametrize("how", ["listed", "another", "nothing"])

@@ -10,12 +10,14 @@ import contextlib
 import statistics
 import threading
 import time
-from collections import OrderedDict
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from poot import forks
 from poot.backends.device import (
     Buffer,
     BufferView,
@@ -36,6 +38,7 @@ from poot.backends.opencl.recording import (
     ClRecording,
     Launch,
     Patch,
+    aligned,
     buffer_of,
     set_buffer,
     view_at,
@@ -50,7 +53,6 @@ from poot.kernel.render.threads_text import ThreadsSource
 _SPARE_BYTES = 1 << 30
 _PROGRAMS = 512
 _MOST_HELD = 4096
-_ALIGN = 64
 
 
 class OpenCLDevice:
@@ -67,6 +69,7 @@ class OpenCLDevice:
         self._spares: Spares[tuple[Any, HostArray | None]] = Spares(_SPARE_BYTES)
         self._programs: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.RLock()
+        self._freed: deque[ClBuffer] = deque()
         self._inherited = Inherited(self)
         self.lost: str | None = None
         self.forked = False
@@ -78,24 +81,40 @@ class OpenCLDevice:
         if self.target.has("correct_division"):
             self._options.append("-cl-fp32-correctly-rounded-divide-sqrt")
         self._no_fault = BufferView(self.allocate(4 * FAULT_WORDS))
+        _devices.add(self)
 
     @contextlib.contextmanager
     def _using(self, what: str) -> Iterator[None]:
         """Hold the device; errors of OpenCL become DeviceErrors."""
         require_process(self)
-        with self._lock:
-            require_alive(self)
-            try:
-                yield
-            except cl.Error as error:
-                if is_loss(error) or (is_suspect(error) and not self._answers()):
-                    self._lose(f"{what}: {error}")
-                    raise DeviceLostError(device=self.name, message=self.lost) from error
-                raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+        try:
+            with self._lock:
+                require_alive(self)
+                try:
+                    yield
+                except cl.Error as error:
+                    if is_loss(error) or (is_suspect(error) and not self._answers()):
+                        self._lose(f"{what}: {error}")
+                        raise DeviceLostError(device=self.name, message=self.lost) from error
+                    raise DeviceError(device=self.name, message=f"{what}: {error}") from error
+        finally:
+            self._reclaim()
+
+    def pause(self) -> None:
+        """Let nothing begin on the device from here on, and nothing run on it."""
+        self._lock.acquire()
+        if self.lost is None:
+            with contextlib.suppress(cl.Error):  # whoever uses the device next is told
+                self._finish()
+
+    def resume(self) -> None:
+        """Undo `pause`."""
+        self._lock.release()
 
     def _lose(self, message: str) -> None:
         """Nothing works from here on: let go of what nobody else holds."""
         self.lost = message
+        self._freed.clear()
         self._spares.clear()
         self._programs.clear()
         self._held.clear()
@@ -113,6 +132,7 @@ class OpenCLDevice:
     def allocate(self, nbytes: int) -> ClBuffer:
         size = size_class(nbytes)
         with self._using("allocation"):
+            self._reclaim()
             kept = self._spares.take(size)
             if kept is not None:
                 return self._noted(ClBuffer(kept[0], nbytes, size, kept[1]))
@@ -123,7 +143,7 @@ class OpenCLDevice:
                 if not self._on_host:
                     memory = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
                     return self._noted(ClBuffer(memory, nbytes, size, None))
-                host = _aligned(size)
+                host = aligned(size)
                 return self._noted(ClBuffer(self._over(host, True), nbytes, size, host))
             except (cl.MemoryError, MemoryError) as error:
                 if is_suspect(error) and not self._answers():
@@ -142,10 +162,21 @@ class OpenCLDevice:
         assert isinstance(buffer, ClBuffer)
         if self.forked or self.lost is not None:
             return
-        with self._lock:
-            if buffer.size and not buffer.shared and not buffer.freed:
-                buffer.freed = True
-                self._spares.give(buffer.size, (buffer.memory, buffer.host))
+        self._freed.append(buffer)
+        self._reclaim()
+
+    def _reclaim(self) -> None:
+        """Take in what was freed; while a thread holds the device, that one will have done it when it lets go.
+
+        Nothing waits here, since this is called when garbage is collected, under any lock.
+        """
+        while self._freed and self._lock.acquire(blocking=False):
+            with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
+                buffer = self._freed.popleft()
+                if buffer.size and not buffer.shared and not buffer.freed:
+                    buffer.freed = True
+                    self._spares.give(buffer.size, (buffer.memory, buffer.host))
+            self._lock.release()
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if array.nbytes:
@@ -330,10 +361,24 @@ class OpenCLDevice:
         return statistics.median(times)
 
 
-def _aligned(size: int) -> HostArray:
-    memory = np.empty(size + _ALIGN, np.uint8)
-    start = -memory.ctypes.data % _ALIGN
-    return memory[start : start + size]
+#: A fork waits for what is enqueued: PoCL loads kernels in threads of its own, and where one is at it, the child
+#: could never load a library.
+_devices: weakref.WeakSet[OpenCLDevice] = weakref.WeakSet()
+_paused: list[OpenCLDevice] = []
+
+
+def _pause() -> None:
+    _paused.extend(device for device in _devices if not device.forked)
+    for device in _paused:
+        device.pause()
+
+
+def _resume() -> None:
+    while _paused:
+        _paused.pop().resume()
+
+
+forks.awaited(forks.QUEUES, _pause, _resume)
 
 
 def make_device(ordinal: int) -> OpenCLDevice:

@@ -12,6 +12,8 @@ import numpy as np
 from poot.backends.device import BufferView, CopySpec, HostArray
 from poot.backends.toolchain import CompiledKernel
 
+_ALIGN = 64
+
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class ClBuffer:
@@ -68,6 +70,13 @@ class ClRecording:
     steps: tuple[Launch | CopySpec, ...]
     views: tuple[BufferView | None, ...]
     rebindable: tuple[int, ...]
+
+
+def aligned(size: int) -> HostArray:
+    """Host memory of `size` bytes that begins where every vector may."""
+    memory = np.empty(size + _ALIGN, np.uint8)
+    start = -memory.ctypes.data % _ALIGN
+    return memory[start : start + size]
 
 
 def buffer_of(view: BufferView) -> ClBuffer:
