@@ -308,6 +308,12 @@ class FeatureError(PootError, AttributeError):
     template = "poot has no {feature} yet"
 
 
+#: Transformations of functions that there are not, of `poot` and of traced functions.
+TRANSFORMATIONS = frozenset(
+    {"grad", "value_and_grad", "vmap", "pmap", "vjp", "jvp", "jacfwd", "jacrev", "hessian", "lower"}
+)
+
+
 class EvaluateError(PootError, ValueError):
     """Bindings of an evaluation or step that do not fit its graph."""
 
