@@ -49,6 +49,11 @@ class SourceLocation:
         return "\n".join(lines)
 
 
+def an(kind: str) -> str:
+    """The name of a kind with its article."""
+    return f"an {kind}" if kind[:1] in "AEIOUaeiou" else f"a {kind}"
+
+
 _finders: list[Callable[[], SourceLocation | None]] = []
 
 
