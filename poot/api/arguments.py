@@ -193,7 +193,7 @@ class Signature:
             array = host_array(value, f"argument {path!r} of {self.name}")
             if array is not None:
                 return self._array(path, array)
-            if path == self._first and any(home == kind.__qualname__ for kind in type(value).__mro__):
+            if path == self._first and any(home == kind.__qualname__ for kind in type(cast("object", value)).__mro__):
                 remedy = (
                     f"call it as a method, `{{root}}.{name}(…)`, which makes {{root}} a capture; a property or a class "
                     "that overrides it may call a traced method of another name."
