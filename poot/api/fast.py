@@ -205,9 +205,9 @@ class FastCall:
             return True
         for position, kind in self._unread:
             value = args[position]
-            if type(value) is not kind or (
-                kind is DeviceArray and (value._gone or value._memory.device is not self._device)
-            ):
+            if type(value) is not kind:
+                return True
+            if isinstance(value, DeviceArray) and (value._gone or value._memory.device is not self._device):
                 return True
         return any(digest(array) != known for array, known in self._contents)
 
