@@ -54,6 +54,8 @@ def once(condition: Callable[[], object], act: Callable[[], object]) -> Iterator
 
 
 def main_thread_runs(file: str) -> bool:
-    """Whether the main thread is at code of a file whose path ends like this, or in native code that it called."""
+    """Whether the main thread is in code of a file whose path ends like this, or in what that called."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    return frame is not None and frame.f_code.co_filename.endswith(file)
+    while frame is not None and not frame.f_code.co_filename.endswith(file):
+        frame = frame.f_back
+    return frame is not None
