@@ -9,6 +9,7 @@ import itertools
 import linecache
 import os
 import sys
+import tempfile
 import threading
 import traceback
 from pathlib import Path
@@ -206,11 +207,12 @@ def test_in_notebook_cells_and_under_autoreload(tmp_path: Path, monkeypatch: pyt
     cells = [PRELUDE + "SHOWS_SOURCE = True\n" + names, *ALL.values(), *AUTORELOAD]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the notebook's own packages
-        from jupyter_client.manager import AsyncKernelManager
         from nbclient import NotebookClient
         from nbformat.v4 import new_code_cell, new_notebook
+        from traitlets.config import Config
 
         notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
-        # Through sockets in a directory: a port that is free now may be another process's a moment later.
-        manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=str(tmp_path / "kernel"))
-        NotebookClient(notebook, km=manager, timeout=600, startup_timeout=600).execute()
+        # Not through ports: one that is free now may be another process's a moment later.
+        with tempfile.TemporaryDirectory() as folder:  # a name of a socket is short
+            sockets = Config(ConnectionFileMixin={"transport": "ipc", "ip": f"{folder}/s"})
+            NotebookClient(notebook, kernel_name="python3", timeout=600, startup_timeout=600, config=sockets).execute()
