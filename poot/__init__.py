@@ -3,6 +3,8 @@
 Decorate functions with `@poot.trace`, call them with arrays, and they run as compiled kernels on the device at hand.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from poot import errors
 from poot.api import library
 from poot.api import places as places
@@ -95,6 +97,7 @@ from poot.trace.builder import Builder
 from poot.trace.evaluate import EvalOptions, Evaluation, evaluate
 from poot.trace.graph import Graph
 from poot.trace.limits import TraceLimits
+from poot.trace.source import user_location
 from poot.trace.text import parse_graph
 
 # Bound last: the packages `poot.kernel` and `poot.trace` have the same names.
@@ -107,6 +110,19 @@ __version__ = "0.1.0"
 def __dir__() -> list[str]:
     """The public names; the modules inside are left out."""
     return sorted([*__all__, "__all__", "__doc__", "__file__", "__name__", "__version__", "compile"])
+
+
+if not TYPE_CHECKING:  # type checkers report unknown names themselves
+
+    def __getattr__(name: str) -> Any:
+        """What other libraries have under a name: refused, with where it is here."""
+        remedy = _HERE.get(name) or (f"write `ops.{name}`, after `from poot import ops`." if name in _OPS else None)
+        if remedy or name in errors.TRANSFORMATIONS:
+            raise errors.FeatureError(feature=f"`{name}`", where=user_location(), remedy=remedy)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    _HERE = {"array": "write `poot.asarray`.", "jit": "write `poot.trace`."}
+    _OPS = frozenset(ops.__all__)
 
 
 __all__ = [

@@ -49,6 +49,11 @@ class SourceLocation:
         return "\n".join(lines)
 
 
+def an(kind: str) -> str:
+    """The name of a kind with its article."""
+    return f"an {kind}" if kind[:1] in "AEIOUaeiou" else f"a {kind}"
+
+
 _finders: list[Callable[[], SourceLocation | None]] = []
 
 
@@ -306,6 +311,12 @@ class FeatureError(PootError, AttributeError):
     """A feature of other libraries that poot does not have; the message names it."""
 
     template = "poot has no {feature} yet"
+
+
+#: Transformations of functions that there are not, of `poot` and of traced functions.
+TRANSFORMATIONS = frozenset(
+    {"grad", "value_and_grad", "vmap", "pmap", "vjp", "jvp", "jacfwd", "jacrev", "hessian", "lower"}
+)
 
 
 class EvaluateError(PootError, ValueError):

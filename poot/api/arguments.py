@@ -18,7 +18,7 @@ import optree
 
 from poot.api.foreign import device_array
 from poot.dtypes import ArraySpec, DType, as_dtype, is_masked
-from poot.errors import ArgumentError, CaptureError, PootError
+from poot.errors import ArgumentError, CaptureError, PootError, an
 from poot.probe import has
 from poot.trace.array import Array
 from poot.trace.foreign import host_array
@@ -86,12 +86,14 @@ class Signature:
         self._by_name = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
         self._by_position = kinds <= {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
         self._order = tuple(parameters)
+        self._first = next(iter(parameters), None)
 
     def method(self) -> Signature:
         """The signature without its first parameter, as of a method that is bound to an instance."""
         bound = object.__new__(Signature)
         parameters = list(self.signature.parameters.values())[1:]
         bound._start(self.signature.replace(parameters=parameters), self.name, self.static)
+        bound._first = None
         return bound
 
     def in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -179,6 +181,7 @@ class Signature:
         """Arrays of other libraries, through DLPack or the array interface."""
         remedy = 'pass arrays, or make it static: @poot.trace(static_argnames=("{root}",)).'
         ours = issubclass(type(value), np.ndarray)
+        home, _, name = self.name.rpartition(".")
         if ours and is_masked(value):
             remedy = "pass value.filled(…), or its data and its mask as two arrays."
         elif ours and isinstance(value, np.matrix):
@@ -190,9 +193,14 @@ class Signature:
             array = host_array(value, f"argument {path!r} of {self.name}")
             if array is not None:
                 return self._array(path, array)
+            if path == self._first and any(home == kind.__qualname__ for kind in type(cast("object", value)).__mro__):
+                remedy = (
+                    f"call it as a method, `{{root}}.{name}(…)`, which makes {{root}} a capture; a property or a class "
+                    "that overrides it may call a traced method of another name."
+                )
         raise CaptureError(
             what=f"argument {path!r} of {self.name}",
-            message=f"a {type(cast('object', value)).__name__} is no pytree of arrays",
+            message=f"{an(type(cast('object', value)).__name__)} is no pytree of arrays",
             where=user_location(),
             remedy=remedy.replace("{root}", path.partition(".")[0]),
         )

@@ -324,7 +324,8 @@ class DeviceArray(Array):
         if is_lost(self._memory.device):
             return f"Array(lost with its device, shape={self.shape}, {dtype}, device={self.device!r})"
         where = "" if self.device == "cpu" else f", device={self.device!r}"
-        return f"Array({_text(self, 'Array(')}, {dtype}{where})"
+        shape = "" if self.size or self.ndim == 1 else f", shape={self.shape}"
+        return f"Array({_text(self, 'Array(')}{shape}, {dtype}{where})"
 
     @override
     def __str__(self) -> str:

@@ -72,9 +72,10 @@ class ChanceWatch:
         named = [label for label, value in held if _may_ask(value)]
         self._suspects = sorted({*named, *(_NAMES & captures.names)})
         self._states: list[object] = []
+        self._process = 0
 
     def __enter__(self) -> ChanceWatch:
-        self._states = self._now()
+        self._states, self._process = self._now(), os.getpid()
         self._before = sys.getprofile()
         self._hooked = bool(self._suspects) and (self._before is None or callable(self._before))
         if self._hooked:
@@ -93,6 +94,8 @@ class ChanceWatch:
         """TraceError where the function drew from a generator, or asked a clock or for entropy."""
         if self._error is not None:
             raise self._error
+        if os.getpid() != self._process:
+            return  # the function forked, and Python seeds `random` anew in a child
         labels = ["the global state of `random`", "the global state of `np.random`"]
         labels += [f"`{label}`, a {type(value).__name__}," for label, value in self._generators]
         for label, before, after in zip(labels, self._states, self._now(), strict=True):

@@ -15,7 +15,7 @@ from poot.backends.binding import check_array
 from poot.backends.device import DeviceBackend
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, check_plain, f32, i32
-from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError
+from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError, an
 from poot.probe import has
 from poot.trace import ops
 from poot.trace.array import Array
@@ -46,7 +46,7 @@ def asarray(
         if there is not None:
             return _from_device(there, wanted, device, copy)
     if copy is False and not (isinstance(value, Array) or is_foreign(value)):
-        raise _needs_copy(f"a {type(cast('object', value)).__name__}")
+        raise _needs_copy(an(type(cast("object", value)).__name__))
     if isinstance(value, (list, tuple)) and _has_arrays(cast("Sequence[Any]", value)):
         return ops.asarray(value, dtype=wanted, device=device)
     homes = [value.backend] if isinstance(value, DeviceArray) else []

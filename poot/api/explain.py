@@ -22,6 +22,7 @@ from poot.api.codes import nested, reads_of
 from poot.api.libraries import is_library_code
 from poot.api.recording import Recorded
 from poot.dtypes import ArraySpec
+from poot.errors import an
 from poot.plan.program import Program
 from poot.trace.text import abridged
 
@@ -78,7 +79,7 @@ class Explanation:
         Only reads that the code spells out are listed: `getattr`, `vars`, `open`, `os.environ` and their like, and
         draws from generators that the function has not got by name.
         """
-        opaque = [f"{label}: what {_an(kind)} holds or gives" for label, kind in self.captures.opaque]
+        opaque = [f"{label}: what {an(kind)} holds or gives" for label, kind in self.captures.opaque]
         followed = {code for function in self.captures.functions for code in nested(function.__code__)}
         astray = [f"what {_place(code)} reads: no name leads to it" for code in self.ran if code not in followed]
         reads = [read for function in self.captures.functions for read in _dynamic_reads(function)]
@@ -153,7 +154,7 @@ def _text(part: Hashable) -> str:
         _, dtype, shape, _ = cast("tuple[object, object, tuple[int, ...], int]", items)
         return f"{dtype}[{','.join(map(str, shape))}]"
     if kind in (list, tuple, dict, set, frozenset):
-        return f"a {kind.__name__} of {len(cast('tuple[object, ...]', value))}"
+        return f"{an(kind.__name__)} of {len(cast('tuple[object, ...]', value))}"
     return _short(repr(value))
 
 
@@ -195,10 +196,6 @@ def _is_method(instruction: dis.Instruction) -> bool:
 
 def _place(code: types.CodeType) -> str:
     return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
-
-
-def _an(kind: str) -> str:
-    return f"an {kind}" if kind[:1] in "AEIOUaeiou" else f"a {kind}"
 
 
 @contextmanager

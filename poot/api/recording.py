@@ -16,7 +16,7 @@ from poot.api.captures import Captures
 from poot.api.chance import ChanceWatch
 from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, DType, as_dtype
-from poot.errors import CaptureError, DTypeError, ShapeError
+from poot.errors import CaptureError, DTypeError, ShapeError, an
 from poot.trace.array import Array
 from poot.trace.builder import Builder
 from poot.trace.dispatch import taking, tracing
@@ -271,7 +271,7 @@ def no_output(function: str, path: str, leaf: object) -> CaptureError:
     """The error for a leaf of a function's outputs that is neither an array nor a number."""
     return CaptureError(
         what=f"output {path} of {function}" if path else f"output of {function}",
-        message=f"a {type(leaf).__name__} is no array",
+        message=f"{an(type(leaf).__name__)} is no array",
         where=user_location(),
         remedy="return pytrees of arrays and numbers only.",
     )

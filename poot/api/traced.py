@@ -31,7 +31,7 @@ from poot.api.reload import follow_reloads
 from poot.api.wrapped import Shared, plain_function
 from poot.backends.device import DeviceBackend
 from poot.backends.progress import working
-from poot.errors import ArgumentError, FeatureError
+from poot.errors import TRANSFORMATIONS, ArgumentError, FeatureError
 from poot.plan.compile import compile as compile_graph
 from poot.plan.program import Program
 from poot.trace.dispatch import active
@@ -323,7 +323,7 @@ class Traced(Generic[R_co]):
         return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses), tuple(ran))
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("grad", "vmap", "vjp", "jvp", "lower"):
+        if name in TRANSFORMATIONS:
             raise FeatureError(feature=f"`{name}`")
         raise AttributeError(f"a traced function has no attribute {name!r}")
 

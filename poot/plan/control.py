@@ -18,7 +18,8 @@ from poot.plan.legal import SMALLER
 from poot.plan.program import Branch, Loop, Step
 from poot.plan.rounds import Rounds, as_one_kernel
 from poot.plan.schedules.common import GroupPlan
-from poot.plan.turns import Stack, Turn, settled
+from poot.plan.settled import settled
+from poot.plan.turns import Stack, Turn
 from poot.plan.updates import Carried
 from poot.trace.graph import Atom, Equation, Graph, Literal, Params, Value, Variable
 from poot.trace.primitives import HostControl, Launches, lookup
@@ -159,8 +160,9 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     del block.assembly.declined[mark:]
     made = _turn(block, number, body, consts[first:], carry, fresh)
     turn = Turn(block.assembly, made, carry, fresh, specs)
+    turn.equations, turn.where = block.numbers((number,)), equation.where
     once, plain = turn.hoist(), turn.finish()
-    lazy = settled(block.assembly, plain, flag, carry)
+    lazy = settled(turn, plain, flag)
     return [*steps, *once, Loop(test, flag, plain if lazy is None else lazy, settles=lazy is not None)]
 
 
@@ -226,6 +228,7 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
 
     made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh, named)
     turn = Turn(block.assembly, made, carry, fresh[:count], results[:count], counter, length, reverse)
+    turn.equations, turn.where = block.numbers((number,)), equation.where
     wholes = map(block.cell, equation.outputs[count:])
     stacks = [Stack(*each) for each in zip(fresh[count:], wholes, results[count:], strict=True)]
     once, last = turn.hoist(list(fresh)), turn.finish(stacks)

@@ -30,7 +30,7 @@ from poot.plan.cost import costs
 from poot.plan.flat import FlatGrid
 from poot.plan.program import Branch, Copy, Launch, Step
 from poot.plan.schedules.common import power_of_two
-from poot.plan.turns import copy_kernel
+from poot.plan.settled import copy_kernel
 
 if TYPE_CHECKING:
     from poot.plan.assemble import Assembly

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from poot.dtypes import ArraySpec, i32
+from poot.errors import SourceLocation
 from poot.kernel.ir import BufferParam, Kernel
 from poot.plan import rewire
 from poot.plan.flat import FlatGrid
@@ -36,6 +37,7 @@ class Turn:
 
     `carry` are the cells that the turn starts from, `fresh` those that the body leaves their next values in; both have
     the `specs`.  A scan has `length` turns, numbered in `counter`.  `kept` are cells that are needed afterwards.
+    `equations` and `where` are those of the loop, for launches that stand for nothing else.
     """
 
     assembly: Assembly
@@ -47,6 +49,8 @@ class Turn:
     length: int = 0
     reverse: bool = False
     kept: frozenset[int] = frozenset()
+    equations: tuple[int, ...] = ()
+    where: SourceLocation | None = None
     copies: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def finish(self, stacks: Sequence[Stack] = ()) -> tuple[Step, ...]:
@@ -117,6 +121,10 @@ class Turn:
         if writes & reads or (reads | writes) & outside:
             return False
         return not any(self._users(cell, writes=True) for cell in reads) and all(map(self._writer, writes))
+
+    def launch(self, kernel: Kernel, cells: Sequence[int], grid: FlatGrid) -> Launch:
+        """A launch of the loop's own."""
+        return self.assembly.launch(kernel, cells, grid.groups, self.equations, self.where)
 
     # --- what steps do ---
 
@@ -228,7 +236,7 @@ class Turn:
     def _stack(self, stack: Stack) -> Launch:
         grid = self.assembly.row_of(stack.spec.size)
         kernel = stack_kernel(stack.spec, self.length, grid, reverse=self.reverse)
-        return self.assembly.launch(kernel, (self.counter, stack.source, stack.whole), grid.groups, (), None)
+        return self.launch(kernel, (self.counter, stack.source, stack.whole), grid)
 
     # --- what is carried ---
 
@@ -312,64 +320,6 @@ def stack_kernel(spec: ArraySpec, length: int, grid: FlatGrid, *, reverse: bool)
     with grid.thread(k) as i:
         row = k.op("sub", k.i(length - 1), number) if reverse else number
         k.store(target, (row, i), k.load(source, (i,)))
-    return k.finish()
-
-
-# --- turns that may be one too many -----------------------------------------------------------------------------------
-
-
-def settled(assembly: Assembly, steps: Sequence[Step], flag: int, outside: Sequence[int]) -> tuple[Step, ...] | None:
-    """Steps that change no cell of `outside` and cannot fail while a flag is false; None where they cannot be had."""
-    found: list[Step] = []
-    for step in steps:
-        made = _settled(assembly, step, flag, outside)
-        if made is None:
-            return None
-        found.append(made)
-    return tuple(found)
-
-
-def _settled(assembly: Assembly, step: Step, flag: int, outside: Sequence[int]) -> Step | None:
-    match step:
-        case Launch():
-            return _predicated(assembly, step, flag, outside)
-        case Copy():
-            if step.target not in outside:
-                return step
-            spec = assembly.cells.slots[step.target].spec
-            grid = assembly.row_of(spec.size)
-            copy = assembly.launch(copy_kernel(spec, grid), (step.source, step.target), grid.groups, (), None)
-            return _predicated(assembly, copy, flag, outside)
-        case Branch():
-            blocks = [settled(assembly, block, flag, outside) for block in step.blocks]
-            if blocks[0] is None or blocks[1] is None:
-                return None
-            return Branch(step.predicate, (blocks[0], blocks[1]))
-        case Loop():
-            body = settled(assembly, step.body, flag, outside)
-            if step.trip_count < 0 or body is None:
-                return None  # on values that the condition excludes it might never end
-            return replace(step, body=body)
-
-
-def _predicated(assembly: Assembly, launch: Launch, flag: int, outside: Sequence[int]) -> Launch | None:
-    kernel = assembly.lowering.kernels[launch.kernel]
-    room = len(kernel.buffers) + 1 < assembly.target.limit("buffers")
-    made = rewire.predicated(kernel) if room else None
-    if made is None:
-        written = {b.slot for b, p in zip(launch.bindings, kernel.buffers, strict=True) if p.access != "read"}
-        return None if rewire.can_fault(kernel) or written.intersection(outside) else launch
-    number = assembly.lowering.number(made)
-    return replace(launch, kernel=number, bindings=(*launch.bindings, Binding(flag)))
-
-
-def copy_kernel(spec: ArraySpec, grid: FlatGrid) -> Kernel:
-    """A kernel that copies an array, one element a thread."""
-    k = grid.builder("keep")
-    source = k.buffer("in0", spec.dtype, "read", (spec.size,))
-    target = k.buffer("out1", spec.dtype, "write", (spec.size,))
-    with grid.thread(k) as i:
-        k.store(target, (i,), k.load(source, (i,)))
     return k.finish()
 
 

@@ -16,6 +16,7 @@ from typing_extensions import TypeIs, override
 
 from poot.dtypes import ArraySpec, DType, DTypeLike
 from poot.errors import ArgumentError, ArgumentTypeError, IndexFault, ShapeError
+from poot.probe import has
 from poot.trace.places import Placed
 from poot.trace.source import user_location
 
@@ -324,11 +325,20 @@ class Array(Placed):
 
     @override
     def __eq__(self, other: object) -> Array:  # type: ignore[override]
-        return ops.equal(self, cast(Any, other)) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.equal(self, cast(Any, other)) if isinstance(other, OPERANDS) else self._unequal(other, "==")
 
     @override
     def __ne__(self, other: object) -> Array:  # type: ignore[override]
-        return ops.not_equal(self, cast(Any, other)) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.not_equal(self, cast(Any, other)) if isinstance(other, OPERANDS) else self._unequal(other, "!=")
+
+    def _unequal(self, other: object, operator: str) -> Any:
+        """What `==` and `!=` give for what is no operand: no bool, as Python would, where others compare by element."""
+        if isinstance(other, (list, tuple)) or has(other, "__dlpack__"):
+            raise ArgumentTypeError(
+                what=f"{operator} on an array", actual=type(cast(object, other)).__name__,
+                expected="an array or a number", where=user_location(), remedy="convert it with ops.asarray first.",
+            )  # fmt: skip
+        return NotImplemented
 
     def __lt__(self, other: ArrayLike) -> Array:
         return ops.less(self, other) if isinstance(other, OPERANDS) else NotImplemented

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from typing_extensions import override
 
@@ -17,7 +17,33 @@ if TYPE_CHECKING:
     from poot.trace.builder import Builder
 
 
-class Tracer(Array):
+class Valueless(Array):
+    """What tracers have in common: copies of one are the tracer itself, which nothing changes, and pickling refuses."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def without_value(self, use: str) -> ConcretizationError:
+            """The error of a use that needs the value."""
+            ...
+
+    @override
+    def _value(self, use: str) -> NumpyArray:
+        raise self.without_value(use)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    @override
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise self.without_value("what is pickled")
+
+
+class Tracer(Valueless):
     """A value of the graph that `builder` is making.  `id` is its key in `evaluate` and `finish`."""
 
     __slots__ = ("builder", "name", "numbers", "value")
@@ -45,9 +71,6 @@ class Tracer(Array):
         return f"`{self.name}`, {self.spec}," if self.name else f"%{self.id}, {self.spec},"
 
     @override
-    def _value(self, use: str) -> NumpyArray:
-        raise self.without_value(use)
-
     def without_value(self, use: str) -> ConcretizationError:
         """The error of a use that needs the value; EscapedTracerError is raised once the trace has ended."""
         self.check_alive()
@@ -66,7 +89,7 @@ class Tracer(Array):
         return f"Tracer({self.name or f'%{self.id}'}: {self.spec})"
 
 
-class WeakTracer(Array):
+class WeakTracer(Valueless):
     """A Python int or float passed to a traced function: a 0-d run-time scalar that takes the dtype it meets.
 
     `kind` is "int*" or "float*".  `materialise(dtype)` gives the tracer of this scalar at one dtype; whoever makes the
@@ -98,6 +121,10 @@ class WeakTracer(Array):
     def spec(self) -> ArraySpec:
         return ArraySpec(concrete(self.kind), ())
 
+    @override
+    def _unequal(self, other: object, operator: str) -> Any:
+        return NotImplemented  # a Python number is unequal to every list
+
     def materialise(self, dtype: DType) -> Array:
         """This scalar as a strong 0-d array of `dtype`, which is a float dtype for a "float*"."""
         return self._slot(dtype)
@@ -108,9 +135,6 @@ class WeakTracer(Array):
         return f"`{self.name}`, a Python number," if self.name else "a result of Python numbers"
 
     @override
-    def _value(self, use: str) -> NumpyArray:
-        raise self.without_value(use)
-
     def without_value(self, use: str) -> ConcretizationError:
         """The error of a use that needs the value."""
         return _without_value(self.label, self.function, use, self.numbers)
@@ -143,6 +167,11 @@ class WeakNumber(WeakTracer):
     @override
     def _value(self, use: str) -> NumpyArray:
         return self._read()
+
+    @override
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        number = self.item()
+        return type(number), (number,)
 
     @override
     def __repr__(self) -> str:
@@ -219,4 +248,5 @@ _REMEDIES = {
     "a list": _USE_OPS,
     "bytes": _USE_OPS,
     "a NumPy array": _USE_OPS,
+    "what is pickled": _USE_OPS,
 }

@@ -17,6 +17,7 @@ from poot.errors import (
     AllocationError,
     ArgumentError,
     ArgumentTypeError,
+    CaptureError,
     ConcretizationError,
     IndexFault,
     PootError,
@@ -214,3 +215,51 @@ def test_items() -> None:
     for wrong in ((2**70,), ("x",), (0, 0, 0), (1.5,)):
         with pytest.raises(PootError, match="item"):
             array.item(*wrong)
+
+
+class Scaled:
+    """A class whose traced functions are called with an instance, but not as methods."""
+
+    def __init__(self) -> None:
+        self.weight = np.ones(3, np.float32) * 3
+
+    @poot.trace
+    def scale(self, x: Any) -> Any:
+        return x * self.weight
+
+    @property
+    @poot.trace
+    def double(self) -> Any:
+        return ops.asarray(self.weight) * 2
+
+    @poot.trace
+    def _half(self) -> Any:
+        return ops.asarray(self.weight) / 2
+
+    @property
+    def half(self) -> Any:
+        return self._half()
+
+
+def test_an_instance_that_is_passed_by_hand_says_to_call_a_method() -> None:
+    scaled = Scaled()
+    for name, call in (
+        ("scale", lambda: Scaled.scale(scaled, np.ones(3, np.float32))),
+        ("double", lambda: scaled.double),
+    ):
+        with pytest.raises(CaptureError, match=rf"argument 'self' of Scaled\.{name}: a Scaled is no") as caught:
+            call()
+        assert f"call it as a method, `self.{name}(…)`" in str(caught.value)
+    with pytest.raises(CaptureError, match=r"argument 'x' .*: a Scaled is no") as caught:
+        scaled.scale(scaled)
+    assert "static_argnames" in str(caught.value)
+    assert np.array_equal(np.asarray(scaled.scale(np.ones(3, np.float32))), scaled.weight)
+    assert np.array_equal(np.asarray(scaled.half), scaled.weight / 2)
+
+
+@pytest.mark.parametrize(("value", "named"), [(object(), "an object"), ({1}, "a set"), (1j, "a complex")])
+def test_kinds_have_their_articles(value: Any, named: str) -> None:
+    with pytest.raises(CaptureError, match=f"argument 'x' .*: {named} is no pytree of arrays"):
+        poot.trace(lambda x: 1.0)(value)
+    with pytest.raises(CaptureError, match=f"output of .*: {named} is no array"):
+        poot.trace(lambda: value)()

@@ -247,3 +247,27 @@ def test_code_that_is_dropped_while_another_thread_links_waits_for_nobody() -> N
     jit.load_object(image, ["f"]).close()
     assert not jit._dropped
     assert ops.abs(-1) == 1
+
+
+def test_a_traced_function_that_forks_goes_on_in_both_processes() -> None:
+    parent, reading, writing = os.getpid(), *os.pipe()
+
+    @poot.trace
+    def forking(x: Any) -> Any:
+        os.fork()
+        return x + 1.0
+
+    try:
+        right = np.asarray(forking(np.ones(3, np.float32))).tolist() == [2.0] * 3
+    except BaseException as error:
+        if os.getpid() == parent:
+            raise
+        os.write(writing, str(error).encode())
+        os._exit(1)
+    if os.getpid() != parent:
+        os.write(writing, b"right" if right else b"wrong")
+        os._exit(0)
+    assert right and os.read(reading, 1 << 16) == b"right"
+    os.wait()
+    os.close(reading)
+    os.close(writing)

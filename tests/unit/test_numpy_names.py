@@ -10,7 +10,7 @@ import pytest
 
 import poot
 from poot import ops
-from poot.errors import ArgumentTypeError, ConcretizationError, DTypeError, FeatureError, ShapeError
+from poot.errors import ArgumentError, ArgumentTypeError, ConcretizationError, DTypeError, FeatureError, ShapeError
 
 X = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
 WITH_NAN = X.copy()
@@ -43,6 +43,16 @@ SHAPES: list[Callable[[Any], Any]] = [
     lambda a: a.diagonal(1),
     lambda a: a.trace(offset=-1),
     lambda a: a.view(np.int32),
+    lambda a: np.diff(a, 2),
+    lambda a: np.diff(a, 1, 0),
+    lambda a: np.diff(a, prepend=np.float32(0), append=a[:, :1]),
+    lambda a: np.diff(a, axis=0, append=np.float32(5)),
+    lambda a: np.clip(a, a_min=-0.5, a_max=0.5),
+    lambda a: np.clip(a, None, 0.5),
+    lambda a: np.clip(a, min=-0.5, max=0.5),
+    lambda a: np.cross(a[:, :3], a[:, 2:]),
+    lambda a: np.cross(a[:3], a[1:, ::-1], axis=0),
+    lambda a: np.cross(a[:3].T, a[1:], axisb=0, axisc=0),
 ]
 NUMBERS: list[Callable[[Any], Any]] = [
     np.median,
@@ -75,6 +85,17 @@ def test_the_same_as_numpy(function: Callable[[Any], Any], x: Any) -> None:
         assert actual.shape == expected.shape
         assert actual.dtype == expected.dtype
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimize", [False, True, "greedy", "optimal"])
+def test_the_order_of_products_is_ignored(optimize: Any) -> None:
+    found = np.einsum("ij,kj,kl->il", poot.asarray(X), X, X, optimize=optimize)
+    np.testing.assert_allclose(np.asarray(found), X @ X.T @ X, rtol=1e-5, atol=1e-5)
+
+
+def test_a_bound_of_clip_has_one_name() -> None:
+    with pytest.raises(ArgumentError, match="a_max and max"):
+        np.clip(poot.asarray(X), 0, 1, max=2)
 
 
 def test_integers_have_float_medians_and_means() -> None:

@@ -140,13 +140,20 @@ def test_a_dtype_that_is_missing_inside_a_loop() -> None:
     refused(b.finish(carry), lacking(f64), "it has no f64")
 
 
-@pytest.mark.parametrize("what", ["input", "intermediate", "output"])
+def halved(x: Any) -> Any:
+    """A loop that returns what it started from in each turn, which no kernel of its body makes."""
+    return ops.scan(lambda c, _: (c * 0.5, c), x, None, length=3)
+
+
+@pytest.mark.parametrize("what", ["input", "intermediate", "output", "stacked", "stacked inside"])
 def test_a_buffer_that_is_too_large(what: str) -> None:
     target = small(binding_bytes=4096)
     graphs: dict[str, Graph] = {
         "input": graph_of(lambda x: ops.sum(x), f32[2000]),
         "intermediate": graph_of(lambda x: ops.sort(ops.broadcast_to(x[:, None], (200, 10)) * 2.0)[:, 0], f32[200]),
         "output": graph_of(lambda x: x[:, None] + x[None, :], f32[50]),
+        "stacked": graph_of(halved, f32[1000]),
+        "stacked inside": graph_of(lambda x: ops.scan(lambda c, _: (c, halved(c)[1]), x, None, length=2)[0], f32[1000]),
     }
     refused(graphs[what], target, "bytes, and its buffers hold 4096")
 

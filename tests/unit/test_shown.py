@@ -71,3 +71,10 @@ def test_looking_for_devices_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=600)
     assert found.returncode == 0
     assert "XDG_RUNTIME_DIR" not in found.stderr
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)])
+def test_arrays_of_no_elements_show_their_shape(shape: tuple[int, ...]) -> None:
+    shown = repr(ops.zeros(shape))
+    expected = repr(np.zeros(shape, np.float32))
+    assert shown == expected.replace("array", "Array").replace("float32", "f32").replace(", shape=(0,)", "")

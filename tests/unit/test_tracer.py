@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import operator
+import pickle
 import timeit
 from typing import Any
 
 import numpy as np
 import pytest
 
+import poot
 from poot.dtypes import DType, bf16, bool_, f16, f32, i8, i32, i64
-from poot.errors import BuilderError, EscapedTracerError, ForeignHandleError, SourceLocation
+from poot.errors import (
+    ArgumentTypeError,
+    BuilderError,
+    ConcretizationError,
+    EscapedTracerError,
+    ForeignHandleError,
+    SourceLocation,
+)
 from poot.trace import dispatch, ops
 from poot.trace.array import Array
 from poot.trace.builder import Builder
@@ -31,6 +42,57 @@ def test_a_tracer_says_what_it_is() -> None:
     assert (repr(x), repr(y)) == ("Tracer(x: f32[3,4])", "Tracer(%1: f32[3,4])")
     assert (x.T.shape, ops.zeros_like(x)[None].mT.shape) == ((4, 3), (1, 4, 3))
     assert y.id == 1
+
+
+@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("given", [X, 2, 2.5])
+def test_a_copy_of_a_tracer_is_the_tracer(twin: Any, given: Any) -> None:
+    def double(x: Any) -> Any:
+        state = {"x": [x]}
+        return twin(state)["x"][0] + twin(x)
+
+    assert np.array_equal(np.asarray(poot.trace(double)(given)), np.asarray(given) * 2)
+    with poot.eager():
+        assert np.array_equal(np.asarray(poot.trace(double)(given)), np.asarray(given) * 2)
+
+
+@pytest.mark.parametrize("given", [X, 2, 2.5])
+def test_a_tracer_is_not_pickled(given: Any) -> None:
+    def through(x: Any) -> Any:
+        return pickle.loads(pickle.dumps(x)) * 2
+
+    with pytest.raises(ConcretizationError, match="cannot be used as what is pickled"):
+        poot.trace(through)(given)
+    with poot.eager():
+        assert np.array_equal(np.asarray(poot.trace(through)(given)), np.asarray(given) * 2)
+
+
+class Foreign:
+    """An array of another library, which knows nothing of poot."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return X.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return X.__dlpack_device__()
+
+
+@pytest.mark.parametrize("other", [[1.0, 2.0], (1.0, 2.0), Foreign()])
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne])
+def test_arrays_are_not_silently_unequal(compare: Any, other: Any) -> None:
+    for compared in (lambda x: compare(x, other), lambda x: compare(other, x)):
+        for f in (poot.trace(compared).graph, lambda x, compared=compared: compared(poot.asarray(x))):
+            with pytest.raises(ArgumentTypeError, match=f"on an array: {type(other).__name__} given") as caught:
+                f(X)
+            assert "ops.asarray" in str(caught.value)
+    assert bool(poot.trace(lambda n: compare(n, other))(2)) is compare(2, other)  # a number is no list
+
+
+@pytest.mark.parametrize("other", [None, "a", {}, object(), slice(1)])
+def test_arrays_are_unequal_to_what_is_no_array(other: Any) -> None:
+    x = poot.asarray(X)
+    assert (x == other) is False
+    assert (x != other) is True
 
 
 def test_a_tracer_is_not_hashable() -> None:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from poot.dtypes import f32
-from poot.errors import ShapeError
+from poot.errors import ArgumentError, ShapeError
 from poot.trace.array import Array, ArrayLike, Axis
 from poot.trace.dispatch import is_traced, joined, lift
 from poot.trace.ops import creation, elementwise, linalg, logic, manipulation, ordering, reductions
 from poot.trace.ops.axes import flag, many_axes, one_axis, operands, shape_argument, static_int
+from poot.trace.ops.einsum import einsum as sum_of_products
 from poot.trace.ops.namespace import DEPENDENT, refuse
 from poot.trace.ops.promotion import cast, common_float, dtype_of, shape_of, strong
 from poot.trace.source import user_location
@@ -103,6 +104,61 @@ def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -
 def trace(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """NumPy's trace: the sum of the diagonal of the first two axes, or those given."""
     return reductions.sum(diagonal(x, offset, axis1, axis2), -1)
+
+
+def diff(
+    x: ArrayLike,
+    /,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
+    """NumPy's diff, whose options may come by position, and whose ends may be numbers."""
+    with joined(*(part for part in (x, prepend, append) if part is not None)):
+        ends = [None if end is None else _end(end, lift(strong(x)), axis) for end in (prepend, append)]
+        return ordering.diff(x, axis=axis, n=n, prepend=ends[0], append=ends[1])
+
+
+def _end(end: ArrayLike, x: Array, axis: int) -> ArrayLike:
+    """What is joined to an end of x: of a number, one along the axis."""
+    if shape_of(end):
+        return end
+    place = one_axis(axis, x.ndim, "diff")
+    return manipulation.broadcast_to(end, (*x.shape[:place], 1, *x.shape[place + 1 :]))
+
+
+def clip(
+    x: ArrayLike,
+    /,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+    *,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+) -> Array:
+    """NumPy's clip, whose bounds have two names each."""
+    for old, new, name in ((a_min, min, "min"), (a_max, max, "max")):
+        if old is not None and new is not None:
+            raise ArgumentError(
+                what=f"np.clip: {name}", actual=f"a_{name} and {name}", expected="one of the two", where=user_location()
+            )
+    return elementwise.clip(x, a_min if min is None else min, a_max if max is None else max)
+
+
+def cross(
+    x1: ArrayLike, x2: ArrayLike, /, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
+    """NumPy's vector product, each operand along an axis of its own; of three elements."""
+    axes = (axisa, axisb, axisc) if axis is None else (axis,) * 3
+    with joined(x1, x2):
+        first, second = (manipulation.moveaxis(x, place, -1) for x, place in zip((x1, x2), axes, strict=False))
+        return manipulation.moveaxis(linalg.cross(first, second), -1, axes[2])
+
+
+def einsum(subscripts: str, /, *operands: ArrayLike, optimize: object = False) -> Array:
+    """NumPy's einsum; `optimize` changes the order of the products alone, which is from left to right here."""
+    return sum_of_products(subscripts, *operands)
 
 
 def nonzero() -> NoReturn:

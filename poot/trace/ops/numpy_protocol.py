@@ -17,8 +17,8 @@ from poot.trace.ops.promotion import shape_of
 from poot.trace.source import user_location
 
 _ATTRIBUTES = (np.shape, np.ndim, np.size)
-#: Functions that mean something else in the array API, and those that take sequences.
-_OTHERWISE = (np.diagonal, np.trace)
+#: Functions that mean something else in the array API, or take other arguments, and those that take sequences.
+_OTHERWISE = (np.diagonal, np.trace, np.clip, np.cross, np.diff, np.einsum)
 _SEQUENCES = (np.array_equal, np.allclose, np.isclose)
 API_VERSIONS = ("2022.12", "2023.12", "2024.12")
 
