@@ -24,7 +24,7 @@ from poot.kernel.pipeline import prepare
 from poot.kernel.render.amdgcn import render
 
 WAVE = 64
-_PATIENCE = 60.0
+_PATIENCE = 600.0
 Triple = tuple[int, int, int]
 
 

@@ -183,7 +183,7 @@ for turn in range(60):
 def test_processes_share_it(folder: Path) -> None:
     environment = {**os.environ, "POOT_DISK_CACHE_BYTES": "120000"}
     running = [subprocess.Popen([sys.executable, "-c", WRITER], env=environment) for _ in range(3)]
-    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert [process.wait(600) for process in running] == [0, 0, 0]
     assert not [path for path in files(folder) if path.name.startswith(".new-")]
 
 
@@ -224,7 +224,7 @@ def test_threads_that_make_the_directory_together(folder: Path) -> None:
     wrong: list[BaseException] = []
 
     def work(start: threading.Barrier) -> None:
-        start.wait(20)
+        start.wait(200)
         try:
             assert cache.load(KEY) in (None, b"body")
             cache.store(KEY, b"body")

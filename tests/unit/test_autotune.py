@@ -195,7 +195,7 @@ def test_a_second_process_takes_the_winner_from_the_disk(monkeypatch: pytest.Mon
     assert runs
     assert program.kernels != compiled(None, device).kernels
     found = subprocess.run(
-        [sys.executable, "-c", SECOND], env=os.environ, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", SECOND], env=os.environ, capture_output=True, text=True, check=False, timeout=600
     )
     assert found.returncode == 0, found.stderr
     notes, kernels = found.stdout.splitlines()

@@ -377,7 +377,7 @@ def test_a_process_ends_quietly_with_blocks_alive() -> None:
         "cycle.block = allocator.allocate(1000); cycle.view = blocks[0].view('u1', 9)\n"
         "import builtins; builtins.kept = allocator.allocate(77)\n"
     )
-    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=600, check=False)
     assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from poot.backends.cpu.pool import Pool
 from poot.backends.cpu.runtime_ir import Kind, Operation
 from poot.backends.device import BranchSpec, ControlledStep, CopySpec, LoopSpec
 from poot.errors import DeviceError
+from tests.unit.threads_support import main_thread_runs, once
 
 # note: log[log[0] + 1] = code + counter, and log[0] grows by 1; below: flag = (counter < limit).
 KERNELS = """
@@ -144,11 +143,9 @@ def endless(machine: Machine) -> LaunchList:
 
 def test_an_endless_loop_is_cancelled(code: LoadedObject) -> None:
     with Pool(1) as pool:
-        timer = threading.Timer(0.3, pool.cancel)
-        timer.start()
-        with pytest.raises(DeviceError, match="cancelled"):
-            pool.call(endless(Machine(code)))
-        timer.join()
+        machine = Machine(code)
+        with pytest.raises(DeviceError, match="cancelled"), once(lambda: machine.outer[0] > 1000, pool.cancel):
+            pool.call(endless(machine))
 
 
 def test_ctrl_c_ends_an_endless_loop_and_the_function_is_usable() -> None:
@@ -157,13 +154,9 @@ def test_ctrl_c_ends_an_endless_loop_and_the_function_is_usable() -> None:
         return ops.while_loop(lambda n: n != last, lambda n: n + 2, start)
 
     assert int(count(np.int32(0), np.int32(100))) == 100
-    begin = time.monotonic()
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+    interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)  # noqa: E731
+    with pytest.raises(KeyboardInterrupt), once(lambda: main_thread_runs("cpu/pool.py"), interrupt):
         count(np.int32(0), np.int32(101))
-    timer.join()
-    assert time.monotonic() - begin < 20
     assert int(count(np.int32(0), np.int32(64))) == 64
 
 

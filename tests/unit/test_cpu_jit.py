@@ -265,12 +265,12 @@ def test_several_threads_are_inside_at_once() -> None:
 
     def work() -> None:
         with gate.entered(), gate.entered():
-            meeting.wait(timeout=30)
+            meeting.wait(timeout=300)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
-    meeting.wait(timeout=30)
+    meeting.wait(timeout=300)
     for thread in threads:
         thread.join()
 
@@ -282,7 +282,7 @@ def test_a_closed_gate_waits_for_those_inside_and_lets_none_in() -> None:
     def first() -> None:
         with gate.entered():
             inside.set()
-            leave.wait(timeout=30)
+            leave.wait(timeout=300)
             with gate.entered():  # a thread that is inside may go on
                 events.append("first")
 
@@ -292,7 +292,7 @@ def test_a_closed_gate_waits_for_those_inside_and_lets_none_in() -> None:
 
     threads = [threading.Thread(target=first)]
     threads[0].start()
-    inside.wait(timeout=30)
+    inside.wait(timeout=300)
     threading.Timer(0.05, leave.set).start()
     gate.close()
     assert events == ["first"]

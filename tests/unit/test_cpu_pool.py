@@ -26,6 +26,7 @@ from poot.backends.cpu.pool import Pool, default_kind, default_threads
 from poot.backends.cpu.runtime_ir import Kind, runtime_ir
 from poot.errors import ArgumentError, DeviceError
 from tests.messages import without_line
+from tests.unit.threads_support import once
 
 # count: adds 1 to counts[g] for each group, and stores the address of a local, which tells the threads apart.
 # shift: y[g] = x[g - 1] + 1, with x[-1] = 0: what a missing barrier would break.
@@ -170,7 +171,7 @@ def test_every_group_runs_once(code: LoadedObject, kind: Kind, threads: int) -> 
 
 def test_workers_take_part_and_small_launches_stay_with_the_caller(code: LoadedObject, pool: Pool) -> None:
     counts = np.zeros(6, np.int64)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     seen: set[int] = set()
     while len(seen) < 2 and time.monotonic() < deadline:
         stacks = np.zeros(2000, np.int64)
@@ -245,7 +246,7 @@ def in_threads(work: Callable[[int], None], number: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive(), "a run never ended"
     assert not errors
 
@@ -297,12 +298,12 @@ def test_sleeping_workers_wake_again(code: LoadedObject, pool: Pool) -> None:
 
 
 def test_a_pool_starts_no_thread_before_it_is_used(code: LoadedObject, kind: Kind) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())  # some of which may end meanwhile
     with Pool(4, kind=kind) as pool:
-        assert threading.active_count() == before
+        assert not set(threading.enumerate()) - before
         run(pool, [count_launch(code, np.zeros(9, np.int64), 1)])
-        assert threading.active_count() == before + 3
-    assert threading.active_count() == before
+        assert len(set(threading.enumerate()) - before) == 3
+    assert not set(threading.enumerate()) - before
 
 
 def test_a_closed_pool_refuses(pool: Pool) -> None:
@@ -320,7 +321,7 @@ def test_a_forgotten_pool_lets_its_workers_go(code: LoadedObject, kind: Kind) ->
     del pool
     gc.collect()
     assert gone() is None
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not workers() <= before:
         assert time.monotonic() < deadline, "the workers stayed"
         time.sleep(0.001)
@@ -352,13 +353,8 @@ def test_closing_while_others_run(code: LoadedObject, kind: Kind) -> None:
 @pytest.mark.parametrize("inline", [False, True])
 def test_cancelling_stops_runs_in_progress_and_no_others(code: LoadedObject, pool: Pool, inline: bool) -> None:
     counts = np.zeros(200_000, np.int64)
-    stopped = threading.Event()
-    canceller = threading.Thread(target=lambda: (time.sleep(0.05), stopped.set(), pool.cancel()))
-    canceller.start()
-    with pytest.raises(DeviceError, match="the run was cancelled"):
+    with pytest.raises(DeviceError, match="the run was cancelled"), once(lambda: counts[0], pool.cancel):
         run(pool, [spin_launch(code, counts, 2000, inline=inline)] * 50)
-    canceller.join()
-    assert stopped.is_set()
     done = counts.copy()
     time.sleep(0.02)
     assert np.array_equal(counts, done), "a worker went on after the run had ended"
@@ -378,16 +374,11 @@ def test_a_signal_interrupts_a_long_run(code: LoadedObject, pool: Pool, number: 
     counts = np.zeros(2_000_000 // number, np.int64)
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
-        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
-        timer.start()
-        start = time.monotonic()
-        with pytest.raises(Interrupted):
+        with pytest.raises(Interrupted), once(lambda: counts[0], lambda: os.kill(os.getpid(), signal.SIGUSR1)):
             run(pool, [spin_launch(code, counts, 20_000)] * number)
-        elapsed = time.monotonic() - start
-        timer.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert elapsed < 20, "the run went on to its end"
+    assert (counts < number).any(), "the run went on to its end"
     done = counts.copy()
     time.sleep(0.02)
     assert np.array_equal(counts, done), "a worker went on after the run had ended"
@@ -408,7 +399,7 @@ def in_child(work: Callable[[], None]) -> None:
             status = 0
         finally:
             os._exit(status)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -510,7 +501,7 @@ print("done")
 def test_a_process_ends_with_workers_parked_and_busy(kind: Kind) -> None:
     for _ in range(3):
         result = subprocess.run(
-            [sys.executable, "-c", EXIT.replace("KIND", kind)], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", EXIT.replace("KIND", kind)], capture_output=True, text=True, timeout=600, check=False
         )
         assert (result.stdout, result.stderr, result.returncode) == ("done\n", "", 0)
 
@@ -600,7 +591,7 @@ def test_sleeping_workers_wake_beside_their_caller(code: LoadedObject) -> None:
         def place(right: Callable[[set[int]], bool]) -> set[int]:
             """Where the worker may run, once it is right: on a busy machine it falls asleep late."""
             (worker,) = (thread for thread in threading.enumerate() if thread in pool._crew.threads)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 240
             while True:
                 counts = np.zeros(64, np.int64)
                 run(pool, [count_launch(code, counts, 1)])

@@ -39,7 +39,7 @@ def test_code_blocks_run(page: str, tmp_path: Path) -> None:
     script = tmp_path / f"{Path(page).stem}.py"
     script.write_text(program((ROOT / page).read_text("utf-8")), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-W", "error", str(script)], cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, f"{page}, at the line named below:\n{done.stderr}"
 

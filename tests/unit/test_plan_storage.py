@@ -81,7 +81,7 @@ def test_time_grows_with_the_slots() -> None:
         storage_of(lives)
         return time.process_time() - start
 
-    small, large = min(seconds(1000) for _ in range(3)), seconds(16_000)
+    small, large = (min(seconds(count) for _ in range(3)) for count in (1000, 16_000))
     assert large < 16 * 8 * max(small, 0.005)
 
 

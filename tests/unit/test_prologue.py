@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -293,15 +294,15 @@ def test_shapes_share_packed_copies(fills: list[int]) -> None:
 def test_memory_goes_with_the_array() -> None:
     from poot.api.constants import _tracked
 
-    gc.collect()
-    before = len(_tracked.arrays)
-    f = linear(poot.asarray(W))
+    w = poot.asarray(W)
+    f = linear(w)
     f(X)
     f(X)
-    assert len(_tracked.arrays) == before + 1
-    del f
+    memory, contents = weakref.ref(w.memory), weakref.ref(_tracked.arrays[w.memory])
+    assert contents().made
+    del f, w
     gc.collect()
-    assert len(_tracked.arrays) == before
+    assert memory() is None and contents() is None
 
 
 def test_donated_constants() -> None:

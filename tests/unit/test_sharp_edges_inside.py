@@ -83,7 +83,7 @@ print(np.asarray(f(poot.asarray(np.ones(3, np.float32)))))
 def test_the_environment_makes_every_call_eager() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "POOT_EAGER": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", ALWAYS], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", ALWAYS], env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.stdout == "y is [2., 2., 2.]\n[2. 2. 2.]\n", done.stderr
 

@@ -20,29 +20,28 @@ from poot import ops
 ROOT = Path(__file__).resolve().parents[2]
 
 PRELUDE = """
-import os, signal, threading, time
+import os, signal, threading
 import numpy as np, poot
 from poot import ops
+from tests.unit.threads_support import main_thread_runs, once
 
-def interrupted(call, after):
-    timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    start = time.perf_counter()
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def interrupted(call, file):
     try:
-        call()
+        with once(lambda: main_thread_runs(file), interrupt):
+            call()
     except KeyboardInterrupt:
-        return time.perf_counter() - start - after
-    finally:
-        timer.join()
+        return
     raise AssertionError("nothing interrupted it")
 """
 
 LAUNCH = """
+# The product would take days: a test that ends has interrupted it.
 @poot.trace
-def product(x):
-    for turn in range(30):
-        x = x @ x * (1 / len(x))
-    return x
+def product(x, turns):
+    return ops.fori_loop(0, turns, lambda turn, x: (x @ x * (1 / len(x))) @ x * (1 / len(x)), x)
 
 @poot.kernel
 def spin(n: poot.i32, out: poot.InOut[poot.f32]):
@@ -53,32 +52,35 @@ def spin(n: poot.i32, out: poot.InOut[poot.f32]):
             value = value * 0.5 + 0.5
         out[i] = value
 
-small, large = np.ones((64, 64), np.float32), np.ones((6000, 6000), np.float32)
-assert float(product(small)[0, 0]) == 1.0
-assert interrupted(lambda: product(large), 0.7) < 5.0
-assert float(product(small)[0, 0]) == 1.0
-assert float(product(np.ones((512, 512), np.float32))[3, 4]) == 1.0
+small, large = np.ones((64, 64), np.float32), np.ones((3000, 3000), np.float32)
+assert float(product(small, 9)[0, 0]) == 1.0
+interrupted(lambda: product(large, 1 << 30), "cpu/pool.py")
+assert float(product(small, 9)[0, 0]) == 1.0
+assert float(product(np.ones((512, 512), np.float32), 9)[3, 4]) == 1.0
 
-array = np.ones(1 << 21, np.float32)
-assert interrupted(lambda: spin(1 << 16, array, threads=array.size), 0.3) < 30.0
+array = np.zeros(1 << 23, np.float32)
+interrupted(lambda: spin(1 << 16, array, threads=array.size), "cpu/pool.py")
+assert (array == 0.0).any()  # it was not run to its end
+array[:] = 1.0
 spin(3, array, threads=array.size)
 assert (array == 1.0).all()
 """
 
 COMPILE = """
+# Its code takes LLVM longer than any test may: one that ends has interrupted the call before.
 @poot.trace(limits=poot.TraceLimits.STANDARD)
 def many(x, turns=1500):
     for turn in range(turns):
         x = ops.sin(x) * float(turn) + x.sum()
     return x
 
-for number, after in enumerate((0.1, 0.5)):
-    assert interrupted(lambda: many(np.ones(3 + number, np.float32)), after) < 5.0
+for number, file in enumerate(("api/recording.py", "plan/compile.py")):
+    interrupted(lambda: many(np.ones(3 + number, np.float32)), file)
     found = []
     thread = threading.Thread(target=lambda: found.append(few(np.ones(3 + number, np.float32))))
     few = poot.trace(lambda x: ops.sin(x) * 2.0 + x.sum())
     thread.start()
-    thread.join(60)
+    thread.join(240)
     assert found and np.allclose(found[0], np.sin(np.float32(1)) * 2 + 3 + number)
 """
 
@@ -93,7 +95,7 @@ def test_ctrl_c_leaves_everything_usable(program: str, tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -130,7 +132,7 @@ def in_thread(work: Any) -> list[Any]:
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(240)
     return found
 
 

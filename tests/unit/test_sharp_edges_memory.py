@@ -77,9 +77,12 @@ def test_compiling_and_loading_code_leaves_nothing_behind() -> None:
             code.close()
 
     work(100)
-    before = resident()
-    work(300)
-    assert resident() - before < 4 << 20
+    growths: list[int] = []
+    for _ in range(4):  # what leaks grows each time; what is only kept for later, as by malloc, does not
+        before = resident()
+        work(300)
+        growths.append(resident() - before)
+    assert min(growths) < 4 << 20
 
 
 def test_a_key_of_the_cache_keeps_no_model_alive() -> None:

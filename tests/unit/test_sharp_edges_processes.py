@@ -95,7 +95,7 @@ def test_a_child_process_works_as_its_parent_does(method: str, tmp_path: Path) -
     script.write_text(SCRIPT, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
     done = subprocess.run(
-        [sys.executable, str(script), method], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, str(script), method], env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.stdout == "well\n", done.stderr
 

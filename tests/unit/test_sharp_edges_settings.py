@@ -9,6 +9,7 @@ import itertools
 import linecache
 import os
 import sys
+import tempfile
 import threading
 import traceback
 from pathlib import Path
@@ -208,6 +209,10 @@ def test_in_notebook_cells_and_under_autoreload(tmp_path: Path, monkeypatch: pyt
         warnings.simplefilter("ignore")  # of the notebook's own packages
         from nbclient import NotebookClient
         from nbformat.v4 import new_code_cell, new_notebook
+        from traitlets.config import Config
 
         notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
-        NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+        # Not through ports: one that is free now may be another process's a moment later.
+        with tempfile.TemporaryDirectory() as folder:  # a name of a socket is short
+            sockets = Config(ConnectionFileMixin={"transport": "ipc", "ip": f"{folder}/s"})
+            NotebookClient(notebook, kernel_name="python3", timeout=600, startup_timeout=600, config=sockets).execute()
