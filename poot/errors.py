@@ -168,7 +168,7 @@ class OverflowArgumentError(PootError, OverflowError):
 
     about_a_call = True
     template = "{value} does not fit {dtype}"
-    default_remedy = "cast the array first, or use a value between {low} and {high}."
+    default_remedy = "use a value between {low} and {high}, or cast the array to a wider dtype."
 
 
 class ExchangeError(PootError, BufferError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,8 +10,10 @@ from poot.api.devices import Device
 from poot.api.precision import Precision
 from poot.api.tuning import Autotuner
 from poot.backends.device import DeviceBackend
+from poot.errors import ArgumentTypeError
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.trace.limits import TraceLimits
+from poot.trace.source import user_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +35,15 @@ class Options:
         tuner = Autotuner(device) if self.autotune else None
         donate = frozenset(name for name in states if name.partition(".")[0] in self.donate)
         return CompileOptions(CompileLimits.STANDARD, numerics=self.numerics, stable=stable, tuner=tuner, donate=donate)
+
+
+def names_of(given: str | Sequence[str], option: str) -> tuple[str, ...]:
+    """The names that an option lists; ArgumentTypeError for what is no list of names."""
+    if isinstance(given, str):
+        return (given,)
+    try:
+        return tuple(given)
+    except TypeError as error:
+        raise ArgumentTypeError(
+            what=option, actual=repr(given), expected="a name or a list of names", where=user_location()
+        ) from error

@@ -23,7 +23,7 @@ from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
 from poot.api.homes import Site, captures_decide, homes_captured, homes_of, key_parts
 from poot.api.invoke import Compiled, check_call, host_value
-from poot.api.options import Options
+from poot.api.options import Options, names_of
 from poot.api.precision import Precision
 from poot.api.reach import reachable_names
 from poot.api.recording import Recorded, Recorder, Roles
@@ -281,7 +281,7 @@ class Traced(Generic[R_co]):
         arguments = self._signature.sort(args, kwargs, self._owner)
         self._learn_names(arguments)
         captures = self._captures(arguments)
-        roles = Roles(frozenset(_names(constants)), dict(states or {}))
+        roles = Roles(frozenset(names_of(constants, "constants")), dict(states or {}))
         for name in (*roles.constants, *roles.states):
             if name not in arguments.names:
                 expected = "one of " + ", ".join(arguments.names)
@@ -345,10 +345,6 @@ def _known(cache: CallCache[Any], key: Hashable, captures: Captures) -> Any:
     return None
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
 @overload
 def trace(function: Callable[..., R], /) -> Traced[R]: ...
 @overload
@@ -390,7 +386,8 @@ def trace(
     """
     if numerics not in ("fused", "strict"):
         raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
-    options = Options(_names(static_argnames), device, limits, numerics, Precision(f64, i64), _names(donate), autotune)
+    statics, donated = names_of(static_argnames, "static_argnames"), names_of(donate, "donate")
+    options = Options(statics, device, limits, numerics, Precision(f64, i64), donated, autotune)
 
     def decorate(wrapped: Callable[..., Any]) -> Traced[Any]:
         function, owner = plain_function(wrapped)

@@ -121,7 +121,7 @@ CASES: list[tuple[type[Exception], str | None, Callable[[Scene], Any]]] = [
     ),
     (
         OverflowArgumentError,
-        "200 does not fit i8\n  Remedy: cast the array first, or use a value between -128 and 127.",
+        "200 does not fit i8\n  Remedy: use a value between -128 and 127, or cast the array to a wider dtype.",
         lambda s: s.b.emit("neg", (Literal(200, i8),)),
     ),
     (ArgumentTypeError, "i8 literal: 1.5 given, expected an int", lambda s: s.b.emit("neg", (Literal(1.5, i8),))),
@@ -134,7 +134,7 @@ CASES: list[tuple[type[Exception], str | None, Callable[[Scene], Any]]] = [
         OverflowArgumentError,
         (
             "an int of 1329 bits does not fit f16\n"
-            "  Remedy: cast the array first, or use a value between -65504.0 and 65504.0."
+            "  Remedy: use a value between -65504.0 and 65504.0, or cast the array to a wider dtype."
         ),
         lambda s: s.b.emit("neg", (Literal(10**400, f16),)),
     ),

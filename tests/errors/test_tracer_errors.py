@@ -231,7 +231,7 @@ MISMATCHES: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
         OverflowArgumentError,
         (
             "2147483648 does not fit i32\n"
-            "  Remedy: cast the array first, or use a value between -2147483648 and 2147483647."
+            "  Remedy: use a value between -2147483648 and 2147483647, or cast the array to a wider dtype."
         ),
     ),
     (
@@ -342,7 +342,8 @@ def test_operands_that_do_not_fit(call: Callable[[Any], Any], error: type[PootEr
 def test_numbers_that_do_not_fit(dtype: DType, number: float, low: float, high: float) -> None:
     x = tracer(dtype[2])
     assert message(lambda: x + number, OverflowArgumentError) == (
-        f"{number} does not fit {dtype}\n  Remedy: cast the array first, or use a value between {low} and {high}."
+        f"{number} does not fit {dtype}\n"
+        f"  Remedy: use a value between {low} and {high}, or cast the array to a wider dtype."
     )
 
 

@@ -263,3 +263,22 @@ def test_kinds_have_their_articles(value: Any, named: str) -> None:
         poot.trace(lambda x: 1.0)(value)
     with pytest.raises(CaptureError, match=f"output of .*: {named} is no array"):
         poot.trace(lambda: value)()
+
+
+@pytest.mark.parametrize("option", ["static_argnames", "donate"])
+def test_options_that_are_no_lists_of_names(option: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f"{option}: 5 given, expected a name or a list of names") as caught:
+        poot.trace(**{option: 5})(lambda x: x)  # type: ignore[call-overload]
+    assert "test_wrong_arguments.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("shape", [(0, 2**62), (0, 2**31, 2**30), (2**60,)])
+def test_shapes_whose_elements_no_machine_can_address(shape: tuple[int, ...]) -> None:
+    for make in (
+        ops.zeros,
+        lambda shape: ops.broadcast_to(1.0, shape),
+        lambda shape: ops.random.normal(ops.random.key(0), shape),
+    ):
+        with pytest.raises(ArgumentError, match="fewer elements than a machine can address"):
+            make(shape)
+    assert repr(ops.zeros((0, 2**31, 2**28))) == "Array([], shape=(0, 2147483648, 268435456), dtype=f32)"

@@ -15,6 +15,8 @@ from poot.errors import ArgumentError, ArgumentTypeError
 from poot.trace.array import Axis, is_array, python_number
 from poot.trace.source import user_location
 
+_WIDEST = 8  # bytes of an element
+
 
 def static_int(value: Any, what: str) -> int:
     """A Python int from any integer; ConcretizationError for a tracer, ArgumentTypeError for anything else."""
@@ -40,11 +42,11 @@ def static_ints(value: Any, what: str) -> tuple[int, ...]:
 
 
 def shape_argument(value: Any, what: str = "shape") -> tuple[int, ...]:
-    """A shape from an int or a sequence of ints; ArgumentError for a negative extent."""
+    """A shape from an int or a sequence of ints; ArgumentError for a negative extent, or for more than memory has."""
     shape = static_ints(value, what)
     if any(extent < 0 for extent in shape):
         raise ArgumentError(what=what, actual=shape, expected="non-negative extents", where=user_location())
-    if math.prod(extent or 1 for extent in shape) > sys.maxsize:
+    if math.prod(extent or 1 for extent in shape) > sys.maxsize // _WIDEST:
         raise ArgumentError(
             what=what, actual=shape, expected="fewer elements than a machine can address", where=user_location()
         )

@@ -6,8 +6,9 @@ A key is a u32 array of shape (2,).  Use each key once: `split` it, or `fold_in`
     first, second = ops.random.split(key)
     x = ops.random.normal(first, (3, 4))
 
-Bits come from Threefry-2x32 (see the primitive `random_bits`); other numbers are as exact as the functions that make
-them from bits.
+Bits come from Threefry-2x32 (see the primitive `random_bits`).  Integers, bools, and floats in [0, 1) are the same on
+every device; what float functions make of bits (`normal`, `exponential`, `gumbel`, other intervals) is so in a trace
+with `numerics="strict"`, and otherwise to within the error of those functions.
 """
 
 from __future__ import annotations
