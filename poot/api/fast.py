@@ -177,7 +177,10 @@ class FastCall:
             (order[n], cast("type[object]", type(leaf))) for n, leaf in enumerate(leaves) if order[n] not in read
         )
         read = [_value(source, leaves, captured) for _, source, _ in compiled.sources if source.kind == "capture"]
-        at_home = any(isinstance(value, DeviceArray) for value in (*leaves, *read))
+        # What the graph reads of the arguments may come from anywhere at the next call; these are what they are.
+        at_home = any(isinstance(value, DeviceArray) for value in read) or any(
+            kind is DeviceArray for _, kind in unread
+        )
         contents = tuple((captured[index], known) for index, known in compiled.recorded.contents)
         fast = FastCall(compiled, guards, expected, contents, device, len(order), unread, roams=not (fixed or at_home))
         return fast if fast._keep(compiled, leaves, captured) else None
@@ -195,20 +198,24 @@ class FastCall:
         return True
 
     def _differs(self, args: tuple[Any, ...]) -> bool:
-        """Whether a number that the graph does not read has another type, an array that the trace read changed, or
-        64-bit arrays are to be converted here.
+        """Whether an argument that the graph does not read has another type or device, an array that the trace read
+        changed, or 64-bit arrays are to be converted here.
         """
         if self._wide and precision_of(KEPT, None, self._device) != KEPT:
             return True
-        if any(type(args[position]) is not kind for position, kind in self._unread):
-            return True
+        for position, kind in self._unread:
+            value = args[position]
+            if type(value) is not kind:
+                return True
+            if isinstance(value, DeviceArray) and (value._gone or value._memory.device is not self._device):
+                return True
         return any(digest(array) != known for array, known in self._contents)
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Run; MISS where the arguments are others, or the long way has to be taken."""
         if len(args) != self._count:
             return MISS
-        device, on_host = self._device, self._on_host
+        device, on_host, roams = self._device, self._on_host, self._roams
         addresses: list[int] = []
         alive: list[object] | None = None
         value: Any
@@ -226,6 +233,7 @@ class FastCall:
                     return MISS
                 if value._check is not None:
                     value.buffer_view()  # waits for its launch, and raises its fault
+                roams = roams and position < 0  # an argument's device is the call's
                 addresses.append(memory.buffer.address + value._offset)
             elif type(value) is shape:
                 number = weak_value(held, cast("float", value), spec.dtype)
@@ -234,7 +242,7 @@ class FastCall:
             else:
                 return MISS
         call = self._call()
-        if call is None or not self._guards.hold() or (self._roams and default() is not device):
+        if call is None or not self._guards.hold() or (roams and default() is not device):
             return MISS
         if self._rare and self._differs(args):
             return MISS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import sys
 import sysconfig
@@ -50,8 +51,8 @@ def is_library_module(module: types.ModuleType) -> bool:
 def is_library_type(kind: type) -> bool:
     """The same of a class."""
     name: Any = kind.__module__
-    if name == "builtins":
-        return True
+    if name == "builtins":  # which a class also gets whose code runs in a namespace without `__name__`
+        return vars(builtins).get(kind.__name__) is kind or type(vars(kind).get("__module__")) is not str
     module: Any = sys.modules.get(name) if type(name) is str else None
     return isinstance(module, types.ModuleType) and name != "__main__" and is_library_module(module)
 

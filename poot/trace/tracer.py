@@ -81,6 +81,16 @@ class Tracer(Valueless):
         if self.builder.finished:
             raise EscapedTracerError(what=self.label, function=self.builder.name, where=user_location())
 
+    def __copy__(self) -> Tracer:
+        return self  # nothing changes it
+
+    def __deepcopy__(self, memo: object) -> Tracer:
+        return self
+
+    @override
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise self.without_value("bytes")
+
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise TracerMutationError(what=self.label, function=self.builder.name, where=user_location())
 
@@ -138,6 +148,16 @@ class WeakTracer(Valueless):
     def without_value(self, use: str) -> ConcretizationError:
         """The error of a use that needs the value."""
         return _without_value(self.label, self.function, use, self.numbers)
+
+    def __copy__(self) -> WeakTracer:
+        return self  # nothing changes it
+
+    def __deepcopy__(self, memo: object) -> WeakTracer:
+        return self
+
+    @override
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise self.without_value("bytes")
 
     @override
     def __repr__(self) -> str:

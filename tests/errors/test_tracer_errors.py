@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from collections.abc import Callable
 from typing import Any
@@ -107,6 +109,24 @@ def test_nothing_is_changed_in_place() -> None:
     assert message(assign, TracerMutationError) == (
         "`x`, f32[3], cannot be changed in place while f is being traced\n  Remedy: write `x = x.at[i].set(v)`."
     )
+
+
+def test_a_copy_of_a_tracer_is_the_tracer_and_no_bytes_hold_one() -> None:
+    x = tracer(f32[3])
+
+    def twice(x: Any, n: Any) -> Any:
+        copied = copy.deepcopy({"x": x, "n": n})
+        return copied["x"] * copied["n"] + copy.copy(x) * copy.copy(n)
+
+    assert np.asarray(poot.trace(twice)(np.ones(2, np.float32), 3.0)).tolist() == [6.0, 6.0]
+    assert copy.copy(x) is x and copy.deepcopy([x])[0] is x
+    assert message(lambda: pickle.dumps(x), ConcretizationError).startswith(
+        "`x`, f32[3], has no value while f is being traced, so it cannot be used as bytes"
+    )
+    with pytest.raises(ConcretizationError, match="so it cannot be used as bytes"):
+        poot.trace(lambda n: pickle.dumps(n))(3.0)
+    x.builder.finish(x + 1)
+    assert "used after that trace ended" in message(lambda: pickle.dumps(x), EscapedTracerError)
 
 
 def test_a_tracer_does_not_outlive_its_trace() -> None:

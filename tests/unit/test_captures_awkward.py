@@ -366,3 +366,31 @@ def test_pytrees_that_are_too_deep_say_what_to_do() -> None:
             assert remedy in str(caught.value) and caught.value.where is not None
     with pytest.raises(CaptureError, match=r"outputs of .*nested too deeply"):
         poot.trace(nest)(X)
+
+
+def test_classes_of_a_namespace_without_a_name_are_the_users_own() -> None:
+    space: dict[str, Any] = {"poot": poot}
+    source = """
+class Slots:
+    __slots__ = ("v",)
+
+class Doubled:
+    def __get__(self, instance, owner):
+        return K["a"] * 2
+
+class Model:
+    d = Doubled()
+
+    def __getattr__(self, name):
+        return K["a"] * 3
+
+K, slots, model = {"a": 1.0}, Slots(), Model()
+slots.v = 1.0
+
+f = poot.trace(lambda x: x * 0 + slots.v)
+g = poot.trace(lambda x: x * 0 + model.d + model.other)
+"""
+    exec(source, space)
+    assert (float(space["f"](X)[0]), float(space["g"](X)[0])) == (1.0, 5.0)
+    space["slots"].v = space["K"]["a"] = 4.0
+    assert (float(space["f"](X)[0]), float(space["g"](X)[0])) == (4.0, 20.0)

@@ -14,6 +14,7 @@ import poot
 from poot import ops
 from poot.api.fast import MISS
 from poot.api.traced import Traced
+from poot.errors import EngineError
 
 X = np.arange(6, dtype=np.float32)
 
@@ -306,3 +307,21 @@ def test_methods_never_take_the_short_way_of_another_instance() -> None:
         np.testing.assert_array_equal(two(X), X * 3)
     one.scale = 5.0
     np.testing.assert_array_equal(one(X), X * 5)
+
+
+def test_a_call_with_arrays_of_a_device_leaves_calls_with_others_where_they_belong() -> None:
+    here, there = poot.asarray(X, device="cpu"), poot.asarray(X, device="interpret")
+    for function in (lambda x, y: x + y, lambda x, y: x + 1):  # the second does not read what decides the device
+        f = poot.trace(function)
+        for x, y, home in [
+            *((here, here, "cpu"), (X, X, "interpret"), (X, here, "cpu"), (X, there, "interpret"), (X, X, "interpret")),
+            *((there, X, "interpret"), (X, here, "cpu"), (X, here, "cpu"), (here, X, "cpu"), (X, X, "interpret")),
+        ]:
+            for _ in range(2):
+                with poot.device("interpret"):
+                    assert f(x, y).device == home
+    given = poot.trace(lambda x, y: x + 1)
+    given(X, here)
+    poot.trace(lambda y: y, donate="y")(here)
+    with pytest.raises(EngineError, match="donated"):
+        given(X, here)

@@ -108,6 +108,16 @@ def test_rounding() -> None:
         ops.round(tracer(i32[2]), -1)
 
 
+def test_rounding_of_numbers_that_are_too_large_to_be_scaled() -> None:
+    x = np.array([3e38, -3e38, 1e37, np.inf, -np.inf, np.nan, -0.0, 1234.5], np.float32)
+    for decimals in (2, 38):
+        check(
+            lambda x, d=decimals: ops.round(x, d),
+            lambda x, d=decimals: x.astype(np.float64).round(d).astype(np.float32),
+            x,
+        )
+
+
 def test_bits() -> None:
     x = np.int32([1, -8, 2**31 - 1, 0])
     check(lambda x: [x << 3, x >> 1, 1 << x[:1], 64 >> x[:1]], lambda x: [x << 3, x >> 1, 1 << x[:1], 64 >> x[:1]], x)

@@ -84,6 +84,12 @@ def test_others_take_integers_as_floats(name: str) -> None:
     check(function, lambda x: reference(x.astype(np.float64)).astype(np.float32), np.int32([-3, 0, 2]))
 
 
+def test_the_hard_swish_of_the_greatest_numbers_is_the_number() -> None:
+    for dtype in (np.float16, np.float32, np.float64, ml_dtypes.bfloat16):
+        most = ml_dtypes.finfo(dtype).max
+        check(ops.nn.hardswish, lambda x: np.where(x > 0, x, x * 0), np.array([most, most / 2, 100, -most], dtype))
+
+
 def test_a_slope_of_its_own_for_each_channel() -> None:
     x, slope = RNG.standard_normal((2, 3, 4)).astype(np.float32), np.float32([[0.1], [0.2], [0.3]])
     check(ops.nn.leaky_relu, lambda x, s: np.where(x < 0, s * x, x), x, slope)

@@ -245,8 +245,11 @@ def round(x: ArrayLike, /, decimals: int = 0) -> Array:
         expected = f"{-most} to {most} for {wide.dtype}"
         raise ArgumentError(what="round: decimals", actual=places, expected=expected, where=user_location())
     factor = 10.0 ** builtins.abs(places)
-    scaled = float_map("round", wide * factor if places > 0 else wide / factor)
-    return narrowed(scaled / factor if places > 0 else scaled * factor, dtype)
+    if places < 0:
+        return narrowed(float_map("round", wide / factor) * factor, dtype)
+    scaled = float_map("round", wide * factor)
+    finite = float_map("is_finite", scaled)  # what is too large to be scaled has no digits behind the point
+    return narrowed(bind1("select", (finite, scaled / factor, wide)), dtype)
 
 
 def floor(x: ArrayLike, /) -> Array:

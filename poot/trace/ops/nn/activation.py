@@ -148,12 +148,12 @@ def hardsigmoid(x: ArrayLike, /) -> Array:
 
 
 def hardswish(x: ArrayLike, /) -> Array:
-    """The hard swish (Howard et al., arXiv:1905.02244): x * min(max(x + 3, 0), 6) / 6.
+    """The hard swish (Howard et al., arXiv:1905.02244): x * (min(max(x + 3, 0), 6) / 6).
 
     Floats keep their dtype, integers and bools give f32.
     """
     wide, dtype = widened(x, "hardswish")
-    return narrowed(wide * elementwise.clip(wide + 3, 0, 6) / 6, dtype)
+    return narrowed(wide * (elementwise.clip(wide + 3, 0, 6) / 6), dtype)
 
 
 def hardtanh(x: ArrayLike, /) -> Array:
