@@ -33,14 +33,14 @@ class Valueless(Array):
         raise self.without_value(use)
 
     def __copy__(self) -> Self:
-        return self
+        return self  # nothing changes it
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
     @override
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise self.without_value("what is pickled")
+        raise self.without_value("bytes")
 
 
 class Tracer(Valueless):
@@ -80,16 +80,6 @@ class Tracer(Valueless):
         """EscapedTracerError if the trace that made this tracer has ended."""
         if self.builder.finished:
             raise EscapedTracerError(what=self.label, function=self.builder.name, where=user_location())
-
-    def __copy__(self) -> Tracer:
-        return self  # nothing changes it
-
-    def __deepcopy__(self, memo: object) -> Tracer:
-        return self
-
-    @override
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise self.without_value("bytes")
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
         raise TracerMutationError(what=self.label, function=self.builder.name, where=user_location())
@@ -148,16 +138,6 @@ class WeakTracer(Valueless):
     def without_value(self, use: str) -> ConcretizationError:
         """The error of a use that needs the value."""
         return _without_value(self.label, self.function, use, self.numbers)
-
-    def __copy__(self) -> WeakTracer:
-        return self  # nothing changes it
-
-    def __deepcopy__(self, memo: object) -> WeakTracer:
-        return self
-
-    @override
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise self.without_value("bytes")
 
     @override
     def __repr__(self) -> str:
@@ -268,5 +248,4 @@ _REMEDIES = {
     "a list": _USE_OPS,
     "bytes": _USE_OPS,
     "a NumPy array": _USE_OPS,
-    "what is pickled": _USE_OPS,
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
-import timeit
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from poot.trace.evaluate import evaluate
 from poot.trace.graph import Literal, Params
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer, WeakTracer
+from tests.lines import lines_of
 from tests.unit.ops_support import LIMITS, check, primitives, run, tracer
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -61,7 +61,7 @@ def test_a_tracer_is_not_pickled(given: Any) -> None:
     def through(x: Any) -> Any:
         return pickle.loads(pickle.dumps(x)) * 2
 
-    with pytest.raises(ConcretizationError, match="cannot be used as what is pickled"):
+    with pytest.raises(ConcretizationError, match="cannot be used as bytes"):
         poot.trace(through)(given)
     with poot.eager():
         assert np.array_equal(np.asarray(poot.trace(through)(given)), np.asarray(given) * 2)
@@ -362,9 +362,13 @@ def test_code_without_a_file_has_a_line() -> None:
     assert (scope["where"].file, scope["where"].line, scope["where"].function) == ("<string>", 2, "f")
 
 
-def test_the_location_is_found_fast_enough_for_every_equation() -> None:
-    best = min(timeit.repeat(user_location, number=1000, repeat=5))
-    assert best / 1000 < 5e-6  # some tenths of a microsecond; the bound leaves room for slow machines
+def test_the_location_is_found_with_little_work_for_every_equation() -> None:
+    def again() -> None:
+        for _ in range(100):
+            user_location()
+
+    again()
+    assert lines_of(again) < 100 * 25
 
 
 def test_bools_promote_and_wrap_like_numpy() -> None:
