@@ -13,19 +13,23 @@ from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
+PAUSE_SECONDS = 0.05
+"""Between candidates, for threads that keep waiting for work actively, onnxruntime's and OpenMP's, to go to sleep."""
+
 
 def medians(candidates: Mapping[str, Callable[[], object]], repeats: int = 7) -> dict[str, float]:
     """The median time of each candidate in milliseconds.
 
-    Repetitions are interleaved, so that a slow moment of the machine falls on all of them alike; each is run twice
-    before anything is measured.
+    Repetitions are interleaved, so that a slow moment of the machine falls on all of them alike.  Before each there is
+    a pause, in which the threads of the one before stop waiting for work, and a call that does not count.
     """
     for run in candidates.values():
-        run()
         run()
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(repeats):
         for name, run in candidates.items():
+            time.sleep(PAUSE_SECONDS)
+            run()
             start = time.perf_counter()
             run()
             times[name].append((time.perf_counter() - start) * 1e3)

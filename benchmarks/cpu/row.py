@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import PAUSE_SECONDS
+
 THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """Threads of everybody. `set_threads` tells the libraries before they are imported."""
 
 SAMPLE_SECONDS = 0.02
 """Calls that are shorter are timed in groups that last about this long."""
-
-PAUSE_SECONDS = 0.05
-"""Between candidates, for threads that keep waiting for work actively, onnxruntime's and OpenMP's, to go to sleep."""
 
 Run = Callable[[], Any]
 
