@@ -9,6 +9,7 @@ exact family (but for the bits of NaN), and within the graph's `bounds` in the f
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,13 +24,15 @@ from poot.dtypes import ALL, DType
 from poot.trace.check import check_graph
 from poot.trace.evaluate import EvalOptions, evaluate
 from poot.trace.graph import Atom, Graph, Tree, Value, Variable
+from tests.apart import apart
 from tests.plan_support import bits
 from tests.random_bounds import bounds
 from tests.random_graphs import Family, random_bindings, random_graph, whole
 from tests.random_intervals import Bound, is_float
 
 Array = np.ndarray[Any, Any]
-Mode = Literal["fused", "strict"]
+#: How to plan: fused, fused with every equation rounded, or every equation in kernels of its own.
+Mode = Literal["fused", "strict", "apart"]
 EQUATIONS = 100
 
 
@@ -50,7 +53,7 @@ class Case:
     def wanted(self, mode: Mode) -> list[Bound]:
         """What the outputs, and then the states after the step, may be."""
         if self.family == "float":
-            outputs, states = bounds(self.graph, self.arrays, fused=mode == "fused")
+            outputs, states = bounds(self.graph, self.arrays, fused=mode != "strict")
             return [*outputs, *states.values()]
         found = evaluate(self.graph, self.arrays)
         return [Bound.of(np.asarray(array)) for array in (*found.output, *found.state.values())]
@@ -64,8 +67,9 @@ def shared_dtypes(*devices: Any) -> tuple[DType, ...]:
 def on_device(case: Case, device: Any, mode: Mode) -> list[Array]:
     """The outputs, and then the states after the step, as a device computes them."""
     graph, arrays = case.graph, case.arrays
-    options = poot.CompileOptions(poot.CompileLimits.STANDARD, numerics=mode)
-    program = poot.compile(graph, device.target, options)
+    options = poot.CompileOptions(poot.CompileLimits.STANDARD, numerics="strict" if mode == "strict" else "fused")
+    with apart() if mode == "apart" else contextlib.nullcontext():
+        program = poot.compile(graph, device.target, options)
     engine = Engine(device)
     exe = engine.load_weights(WeightStore.from_arrays({v.name: arrays[v.name] for v in graph.constants}))
     entry = engine.add_entry(exe, program)

@@ -1,7 +1,7 @@
 # ruff: noqa: T201 (a command: it tells on the terminal how far it is)
 """Runs many random graphs over several processes, keeps what came of each, and goes on where it stopped.
 
-    python -m tests.random_run --family exact --seeds 0:2000 --devices interpret,cpu --modes fused,strict \\
+    python -m tests.random_run --family exact --seeds 0:2000 --devices interpret,cpu --modes fused,strict,apart \\
         --workers 16 --seconds 540 --out results.jsonl
 
 Each line of the file is one graph: the primitives in it, how much of it is bounded, and what failed, with the graph
@@ -214,7 +214,7 @@ def main() -> int:
     parser.add_argument("--family", default="exact,float", help="exact, float, or both with a comma")
     parser.add_argument("--seeds", default="0:2000", help="first:end")
     parser.add_argument("--devices", default="interpret,cpu")
-    parser.add_argument("--modes", default="fused,strict")
+    parser.add_argument("--modes", default="fused,strict,apart")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--out", type=Path, default=Path("random-graphs.jsonl"))
