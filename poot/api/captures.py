@@ -47,6 +47,7 @@ _SETTLED: Any = (
 #: Modules of such classes, and of the generators, which are watched while the function is traced.
 _SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "random", "typing", "uuid"})
 #: Types whose objects are what they lead to: one made anew is the same.
+_CACHE = type(functools.lru_cache(lambda: None))
 _TRANSPARENT = (types.MethodType, functools.partial, property, staticmethod, classmethod)
 #: Up to this many bytes of a buffer are kept as they are, more as a hash.
 _SMALL = 256
@@ -240,7 +241,9 @@ class _Walk:
         if kind in _TRANSPARENT or (known.library and is_bound(value)):
             return kind.__name__
         if part is None:
-            if known.library and len(found) == items and not _settled(kind):
+            if kind is _CACHE:  # its function is followed; what it remembers is not to be seen
+                self.found.opaque.append((label, "functools.lru_cache"))
+            elif known.library and len(found) == items and not _settled(kind):
                 self.found.opaque.append((label, kind.__qualname__))
             return Same(value)
         return part

@@ -508,6 +508,18 @@ def change(): v.set(5.0)
 """,
         "v: what a ContextVar holds or gives",
     ),
+    "what a cached function remembers": (
+        """
+import functools
+scale = 8.0
+@functools.lru_cache
+def helper(): return scale
+scale = 2.0; helper(); scale = 8.0
+def f(x): return x * helper()
+def change(): helper.cache_clear()
+""",
+        "helper: what a functools.lru_cache holds or gives",
+    ),
     "code that no name leads to": (
         """
 import operator
