@@ -165,6 +165,7 @@ def test_arrays_beside_a_builder() -> None:
 
 
 CAST = "\n  Remedy: cast the bools with i32(x) first."
+MATCHED = "\n  Remedy: axes are matched from the last one; add one of length 1 where it is missing: `x[:, None]`."
 ASARRAY = "\n  Remedy: convert it with ops.asarray first."
 MISMATCHES: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
     (lambda x: ops.add(x, [1.0]), ArgumentTypeError, "add: list given, expected an array or a number" + ASARRAY),
@@ -180,7 +181,7 @@ MISMATCHES: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
     (
         lambda x: ops.add(np.zeros(4, np.float32), x),
         ShapeError,
-        "add: shape (4,) and (2, 3), expected shapes that broadcast together",
+        "add: shape (4,) and (2, 3), expected shapes that broadcast together" + MATCHED,
     ),
     (lambda x: x.reshape(4, -1), ShapeError, "reshape of (2, 3): shape (4, -1), expected a shape of 6 elements"),
     (lambda x: x.transpose(0, 0), ArgumentError, "permute_dims: axis: (0, 0) is not valid, expected distinct axes"),
@@ -196,14 +197,17 @@ MISMATCHES: list[tuple[Callable[[Any], Any], type[PootError], str]] = [
     (
         lambda x: ops.broadcast_to(x, (2, 2)),
         ShapeError,
-        "broadcast_to: shape (2, 3) and (2, 2), expected shapes that broadcast together",
+        "broadcast_to: shape (2, 3) and (2, 2), expected shapes that broadcast together" + MATCHED,
     ),
     (lambda x: ops.broadcast_to(x, 3), ShapeError, "broadcast_to: shape (2, 3), expected a shape that fits (3,)"),
     (lambda x: ops.squeeze(x, 0), ShapeError, "squeeze: shape (2, 3), expected extent 1 at 0"),
     (
         lambda x: x @ x,
         ShapeError,
-        "matmul: shape (2, 3) and (2, 3), expected axis -2 of the second to be 3, the last axis of the first",
+        (
+            "matmul: shape (2, 3) and (2, 3), expected axis -2 of the second to be 3, the last axis of the first\n"
+            "  Remedy: transpose one of them (`x.mT`), or change the order."
+        ),
     ),
     (lambda x: x & x, DTypeError, "bitwise_and: dtype f32, expected integers or bools"),
     (lambda x: ~x, DTypeError, "bitwise_invert: dtype f32, expected integers or bools"),

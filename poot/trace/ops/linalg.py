@@ -128,6 +128,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /, *, dtype: DTypeLike = None) -> Array
             actual=f"{a.shape} and {b.shape}",
             expected=f"axis {inner - len(b.shape)} of the second to be {a.shape[-1]}, the last axis of the first",
             where=user_location(),
+            remedy="transpose one of them (`x.mT`), or change the order.",
         )
     if len(b.shape) <= 2:  # one product with all the rows of x1 at once
         return products(a, b, ((-1,), (inner,)), ((), ()), "matmul", dtype)

@@ -153,6 +153,7 @@ def broadcast_shapes(shapes: Sequence[tuple[int, ...]], what: str) -> tuple[int,
                 actual=" and ".join(str(shape) for shape in shapes),
                 expected="shapes that broadcast together",
                 where=user_location(),
+                remedy="axes are matched from the last one; add one of length 1 where it is missing: `x[:, None]`.",
             )
         result.append(several.pop() if several else 1)
     return tuple(result)
