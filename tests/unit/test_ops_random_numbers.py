@@ -215,3 +215,10 @@ def test_bernoulli_refuses_what_is_no_probability() -> None:
     for p in (1.5, -0.1, float("nan")):
         with pytest.raises(ArgumentError, match="bernoulli: p"):
             random.bernoulli(KEY_ARRAY, p)
+
+
+@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1, 2**70])
+def test_a_seed_of_more_than_64_bits_is_refused(seed: int) -> None:
+    for draw in (lambda: random.key(seed), lambda: poot.trace(lambda x: x + random.uniform(random.key(seed)))(1.0)):
+        with pytest.raises(ArgumentError, match=f"key: seed: {seed} is not valid, expected an integer of 64 bits"):
+            draw()

@@ -63,9 +63,14 @@ _FOLD = (0x85EBCA6B, 0xC2B2AE35)
 
 
 def key(seed: ArrayLike, /) -> Array:
-    """A key for an integer seed: a Python int, of which 64 bits count, or a 0-d integer array."""
+    """A key for an integer seed: a Python int of 64 bits, signed or not (ArgumentError), or a 0-d integer array."""
     number = python_number(seed)
     if isinstance(number, int) and not isinstance(number, bool):
+        if not -(2**63) <= number < 2**64:
+            raise ArgumentError(
+                what="key: seed", actual=number, expected="an integer of 64 bits", where=user_location(),
+                remedy="take its last bits, with % 2**64, or fold_in the others.",
+            )  # fmt: skip
         words = [(number >> 32) & 0xFFFFFFFF, number & 0xFFFFFFFF]
         return constant(np.array(words, np.uint32))
     if shape_of(seed) != () or not dtype_of(seed, "key: seed").is_integer:
