@@ -25,7 +25,7 @@ import numpy as np
 
 from poot.api.codes import code_token
 from poot.api.libraries import is_bound, is_library, is_library_type, is_poot, unwrap
-from poot.api.members import CONTAINERS, EXACT, Member, function_members, items_of, layout, members, pairs_of
+from poot.api.members import CACHED, CONTAINERS, EXACT, Member, function_members, items_of, layout, members, pairs_of
 from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.trace.array import Array
 from poot.trace.tracer import Tracer, WeakTracer
@@ -47,7 +47,6 @@ _SETTLED: Any = (
 #: Modules of such classes, and of the generators, which are watched while the function is traced.
 _SETTLED_MODULES = frozenset({"datetime", "decimal", "fractions", "pathlib", "random", "typing", "uuid"})
 #: Types whose objects are what they lead to: one made anew is the same.
-_CACHE = type(functools.lru_cache(lambda: None))
 _TRANSPARENT = (types.MethodType, functools.partial, property, staticmethod, classmethod)
 #: Up to this many bytes of a buffer are kept as they are, more as a hash.
 _SMALL = 256
@@ -241,7 +240,7 @@ class _Walk:
         if kind in _TRANSPARENT or (known.library and is_bound(value)):
             return kind.__name__
         if part is None:
-            if kind is _CACHE:  # its function is followed; what it remembers is not to be seen
+            if kind is CACHED:  # its function is followed; what it remembers is not to be seen
                 self.found.opaque.append((label, "functools.lru_cache"))
             elif known.library and len(found) == items and not _settled(kind):
                 self.found.opaque.append((label, kind.__qualname__))

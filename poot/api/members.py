@@ -95,7 +95,9 @@ def _runs(item: object) -> bool:
     return kind is types.FunctionType or issubclass(kind, _HOLDERS) or not is_library_type(kind)
 
 
-_HOLDERS = (*_HELD, type(functools.lru_cache(lambda: None)))
+#: The class of what `functools.lru_cache` makes.
+CACHED = type(functools.lru_cache(lambda: None))
+_HOLDERS = (*_HELD, CACHED)
 
 
 def _file(item: object) -> str:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from numpy.random import bit_generator
@@ -168,15 +169,8 @@ def child():
 
 for turn in range(6):
     y = poot.trace(lambda a: a + float(seed + turn), device=name)(x)
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            child()
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(pid, 0)[1] == 0, turn
+"""
+AFTER_LOADING = """
 stop.set()
 for thread in threads:
     thread.join()
@@ -189,7 +183,7 @@ print("well")
 def test_forks_while_the_driver_loads_libraries(name: str, tmp_path: Path) -> None:
     for number in range(8):
         shutil.copy(bit_generator.__file__, tmp_path / f"lib{number}.so")
-    assert run(LOADING, tmp_path, name, str(tmp_path)) == ("well\n", "")
+    assert run(LOADING + indent(FORK, "    ") + AFTER_LOADING, tmp_path, name, str(tmp_path)) == ("well\n", "")
 
 
 #: A kernel that is still running when the process forks, as the driver sees it in the child.
