@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from poot.backends.cuda.driver import Driver
 from poot.backends.toolchain import CompiledKernel
@@ -337,6 +338,20 @@ class Fake:
 
 def _memory(address: int, nbytes: int) -> np.ndarray[Any, Any]:
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+
+
+def installed(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """A fake that is the process's CuPy as long as a test runs."""
+    made = Fake()
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        if isinstance(owner, dict):
+            monkeypatch.setitem(owner, name, value)
+        else:
+            monkeypatch.setattr(owner, name, value)
+
+    install(made, replace)
+    return made
 
 
 def install(fake: Fake, replace: Callable[[Any, str, Any], None]) -> None:

@@ -25,22 +25,14 @@ from poot.errors import (
     LaunchError,
     UnsupportedDTypeError,
 )
-from tests.unit.fake_cupy import Fake, install
+from tests.unit.fake_cupy import Fake, installed
 
 CUDA = (2, 0)
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
-    made = Fake()
-
-    def replace(owner: Any, name: str, value: Any) -> None:
-        if isinstance(owner, dict):
-            monkeypatch.setitem(owner, name, value)
-        else:
-            monkeypatch.setattr(owner, name, value)
-
-    install(made, replace)
+    made = installed(monkeypatch)
     yield made
     assert not made.problems
 
