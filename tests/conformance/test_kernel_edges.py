@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+import poot
 from poot.api.devices import Device
 from poot.api.kernels import Kernel, kernel
-from poot.dtypes import DType, as_dtype, bf16, f16, f32, f64, i32
+from poot.dtypes import DType, as_dtype, bf16, f16, f32, f64, i32, i64
 from poot.errors import KernelFault
-from poot.kernel.language import In, InOut, InOut2, Out, atomic_add, thread_index
+from poot.kernel.language import In, InOut, InOut2, Out, Out2, atomic_add, thread_index
 from tests.errors.kernel_source import build
 
 T = TypeVar("T")
@@ -333,3 +334,54 @@ def test_a_fault_before_a_return_is_the_one_that_is_told(device: Device) -> None
     with pytest.raises(KernelFault, match="index 100 of x"):
         faults_and_returns(x, y, 100, threads=1, device=device)
     faults_and_returns(x, y, 0, threads=4, device=device)
+
+
+# --- what assemblers make of narrow and wide integers ----------------------------------------------------------------
+
+
+@kernel
+def compares_wrapped(a: In[T], b: In[T], out: Out[i32]):
+    i = thread_index()
+    sizes = i32(abs(a[i]) < b[i]) + 2 * i32(-a[i] < b[i]) + 4 * i32(abs(a[i]) == a[i]) + 8 * i32(-a[i] == a[i])
+    out[i] = sizes + 16 * i32(-abs(a[i]) >= b[i]) + 32 * i32(i64(-a[i]) < i64(0)) + 64 * i32(f32(abs(a[i])) < f32(0))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_the_least_integer_wraps_in_comparisons(device: Device, dtype: Any) -> None:
+    """NVIDIA's assembler keeps -(-32768) as 32768 where the result is compared at once."""
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    values = [low, low + 1, -7, -1, 0, 1, 7, high - 1, high]
+    a, b = (np.array(side, dtype) for side in zip(*((x, y) for x in values for y in values), strict=True))
+    agree(compares_wrapped, device, a, b, np.zeros(len(a), np.int32))
+
+
+@kernel
+def shifts_by_any_count(a: In[T], count: In[T], out: Out2[T]):
+    i = thread_index()
+    one: T = 1
+    out[i, 0], out[i, 1] = a[i] << count[i], a[i] >> count[i]
+    out[i, 2], out[i, 3] = one << count[i], (a[i] ^ one) >> count[i]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
+def test_counts_of_shifts_count_in_all_their_bits(device: Device, dtype: Any) -> None:
+    """LLVM's own shift for NVIDIA that gives 0 past the width looks at the low 32 bits of a count."""
+    info = np.iinfo(dtype)
+    counts = [0, 1, info.bits - 1, info.bits, info.max, info.min, info.max // 2 + 1]
+    counts += [1 << 32, (1 << 32) + 3, (1 << 63) + 1 if info.max >= 1 << 63 else 5, 1 << 40] if info.bits == 64 else []
+    values = [1, 3, info.max, info.min, info.max // 3]
+    a, count = (np.array(side, dtype) for side in zip(*((x, y) for x in values for y in counts), strict=True))
+    agree(shifts_by_any_count, device, a, count, np.zeros((len(a), 4), dtype))
+
+
+def test_a_product_with_a_zero_keeps_its_sign(device: Device) -> None:
+    """Whatever is known of the other factor: of integers, that it is finite."""
+    x = np.array([-100, -1, 0, 1, 9], np.int32)
+
+    def products(x: Any) -> list[Any]:
+        wide = [x.astype(dtype) for dtype in (f32, f64) if dtype in device.target.dtypes]
+        return [y * zero for value in wide for y in (value, -value) for zero in (-0.0, 0.0)]
+
+    wanted = [y * zero for y in (x.astype(np.float64), -x.astype(np.float64)) for zero in (-0.0, 0.0)]
+    for number, found in enumerate(poot.trace(products, device=device)(x)):
+        assert np.signbit(np.asarray(found)).tolist() == np.signbit(wanted[number % 4]).tolist()

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from poot.backends.cuda.driver import Driver
 from poot.backends.toolchain import CompiledKernel
@@ -128,6 +129,9 @@ class MemoryPointer:
         self.memory = memory
         self.ptr = memory.ptr + offset
 
+    def __add__(self, offset: int) -> MemoryPointer:
+        return MemoryPointer(self, offset)
+
 
 class UnownedMemory:
     """Memory of others."""
@@ -196,6 +200,7 @@ class Fake:
             memcpyDeviceToHost=2,
             memcpyDeviceToDevice=3,
             memcpyAsync=self._memcpy,
+            memsetAsync=self._memset,
             pointerGetAttributes=lambda address: types.SimpleNamespace(type=0, device=0),
             getDevice=lambda: self.selected,
             setDevice=self._select,
@@ -241,12 +246,12 @@ class Fake:
     def _by_number(self, number: int) -> Stream:
         return next((stream for stream in self.current if stream.ptr == number), self.current[0])
 
-    def _alloc(self, nbytes: int) -> Memory:
+    def _alloc(self, nbytes: int) -> MemoryPointer:
         if nbytes > 1 << 32:
             raise OutOfMemoryError(f"out of memory allocating {nbytes} bytes")
         memory = Memory(nbytes)
         self._spans[memory.ptr] = nbytes
-        return memory
+        return MemoryPointer(memory, 0)
 
     def _memcpy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
         self._by_number(stream).run(lambda: ctypes.memmove(target, source, nbytes) and None)
@@ -254,11 +259,10 @@ class Fake:
     # --- the driver, whose functions native code calls ---
 
     def _driver(self) -> Driver:
-        word, number, byte = ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint8
+        word, number = ctypes.c_uint64, ctypes.c_uint32
         self._functions = {
             "cuLaunchKernel": self._function(self._launch, word, *[number] * 7, word, word, word),
             "cuMemcpyDtoDAsync_v2": self._function(self._copy, word, word, word, word),
-            "cuMemsetD8Async": self._function(self._clear, word, byte, word, word),
             "cuCtxGetCurrent": self._function(self._current, word),
             "cuCtxPushCurrent_v2": self._function(self._push, word),
             "cuCtxPopCurrent_v2": self._function(self._pop, word),
@@ -289,7 +293,7 @@ class Fake:
     def _copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
         self._memcpy(target, source, nbytes, 3, stream)
 
-    def _clear(self, target: int, value: int, nbytes: int, stream: int) -> None:
+    def _memset(self, target: int, value: int, nbytes: int, stream: int) -> None:
         self._by_number(stream).run(lambda: ctypes.memset(target, value, nbytes) and None)
 
     def _launch(self, function: int, *rest: int) -> int | None:
@@ -337,6 +341,20 @@ class Fake:
 
 def _memory(address: int, nbytes: int) -> np.ndarray[Any, Any]:
     return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+
+
+def installed(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """A fake that is the process's CuPy as long as a test runs."""
+    made = Fake()
+
+    def replace(owner: Any, name: str, value: Any) -> None:
+        if isinstance(owner, dict):
+            monkeypatch.setitem(owner, name, value)
+        else:
+            monkeypatch.setattr(owner, name, value)
+
+    install(made, replace)
+    return made
 
 
 def install(fake: Fake, replace: Callable[[Any, str, Any], None]) -> None:

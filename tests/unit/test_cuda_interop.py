@@ -22,25 +22,18 @@ from poot.errors import (
     DeviceError,
     DeviceMismatchError,
     ExchangeError,
+    IndexFault,
     LaunchError,
     UnsupportedDTypeError,
 )
-from tests.unit.fake_cupy import Fake, install
+from tests.unit.fake_cupy import Fake, installed
 
 CUDA = (2, 0)
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
-    made = Fake()
-
-    def replace(owner: Any, name: str, value: Any) -> None:
-        if isinstance(owner, dict):
-            monkeypatch.setitem(owner, name, value)
-        else:
-            monkeypatch.setattr(owner, name, value)
-
-    install(made, replace)
+    made = installed(monkeypatch)
     yield made
     assert not made.problems
 
@@ -354,3 +347,21 @@ def test_several_gpus(fake: Fake) -> None:
     assert y.to_device("cuda").device == "cuda"
     with pytest.raises(DeviceError, match="there are 2 GPUs"):
         poot.device("cuda:2")
+
+
+def test_each_call_has_a_fault_record_of_its_own(fake: Fake) -> None:
+    """Records are cleared many at a time, for one stream, and each is used once."""
+    gather = poot.trace(lambda x, i: x[i], device="cuda")
+    x = poot.asarray(X, device="cuda")
+    places = [poot.asarray(np.array([0, 99 if number % 37 == 5 else 2]), device="cuda") for number in range(150)]
+    results = [gather(x, place) for place in places[:75]]
+    with fake.stream():
+        results += [gather(x, place) for place in places[75:]]
+    for number, result in enumerate(results):
+        if number % 37 == 5:
+            with pytest.raises(IndexFault, match="index 99"):
+                result.numpy()
+        else:
+            np.testing.assert_array_equal(result.numpy(), X[[0, 2]])
+    open_device("cuda").reserve.clear()  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(gather(x, places[0]).numpy(), X[[0, 2]])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from poot.backends.cuda import nvptx
-from poot.dtypes import ALL, DType, bool_, f32, i32
+from poot.dtypes import ALL, DType, bool_, f32, i16, i32, u64
 from poot.errors import CompileError, KernelCheckError
 from poot.kernel.build import KernelBuilder
 from poot.kernel.check import check
@@ -71,6 +71,39 @@ def test_wide_accesses() -> None:
         k.store(y, (i, k.i(j)), value)
     ptx, _ = assembled(prepare(k.finish()), "sm_90")
     assert "ld.global.nc.v4.b32" in ptx and "st.global.v4.b32" in ptx
+
+
+@pytest.mark.parametrize("name", ["neg", "abs"])
+def test_the_least_i16_wraps(name: str) -> None:
+    """Not as the assembler's own operation, whose result it takes for one that fits."""
+    k = KernelBuilder("least", workgroup=(64, 1, 1), threads=(64, 1, 1))
+    x, y = k.buffer("x", i16, "read", (64,)), k.buffer("y", bool_, "write", (64,))
+    i = k.index("thread", 0)
+    k.store(y, (i,), k.op("lt", k.op(name, k.load(x, (i,))), k.load(x, (k.i(0),))))
+    ptx, _ = assembled(prepare(k.finish()), "sm_90")
+    assert "not.b16" in ptx and not re.search(r"(neg|abs)\.s16", ptx)
+
+
+@pytest.mark.parametrize("name", ["shift_left", "shift_right"])
+def test_a_wide_shift_looks_at_all_of_its_count(name: str) -> None:
+    k = KernelBuilder("wide", workgroup=(64, 1, 1), threads=(64, 1, 1))
+    x, y = k.buffer("x", u64, "read", (64,)), k.buffer("y", u64, "write", (64,))
+    i = k.index("thread", 0)
+    k.store(y, (i,), k.op(name, k.const(1, u64), k.load(x, (i,))))
+    ptx, _ = assembled(prepare(k.finish()), "sm_90")
+    assert re.search(r"(min|setp\.\w+)\.u64\s+%\w+, %\w+, (64|63);", ptx), ptx
+
+
+def test_a_fault_keeps_the_warp_together() -> None:
+    """Where shuffles follow, the threads that met a fault wait for the one that writes it down."""
+    for together in (False, True):
+        k = KernelBuilder("meeting", workgroup=(32, 1, 1), threads=(64, 1, 1))
+        x, y = k.buffer("x", f32, "read", (None,)), k.buffer("y", f32, "write", (64,))
+        i = k.index("thread", 0)
+        value = k.let(k.load(x, (i,), checked=True))
+        k.store(y, (i,), k.collective("sum", value) if together else value)
+        ptx, _ = assembled(prepare(k.finish()), "sm_90")
+        assert ("bar.warp.sync" in ptx) == together
 
 
 def test_random_kernels_assemble(cases: Callable[[int, int], int]) -> None:

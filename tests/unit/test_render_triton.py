@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from poot.backends.cuda.triton import compile_triton
-from poot.dtypes import ALL, DType, f32, i32
+from poot.dtypes import ALL, DType, f32, i16, i32
 from poot.errors import Unsupported
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
@@ -53,6 +53,27 @@ def test_every_operation_compiles(dtype: DType) -> None:
     if dtype is f32:
         for instruction in ("div.rn.f32", "sqrt.rn.f32", "min.NaN.f32", "max.NaN.f32"):
             assert instruction in ptx
+
+
+@pytest.mark.parametrize("name", ["neg", "abs"])
+def test_the_least_i16_wraps(name: str) -> None:
+    """Its PTX is changed as the PTX renderer's is, and assembled anew, for the architecture that it names."""
+    k = KernelBuilder("least", workgroup=(64, 1, 1), threads=(64, 1, 1))
+    x, y = k.buffer("x", i16, "read", (64,)), k.buffer("y", i16, "write", (64,))
+    i = k.index("thread", 0)
+    wrapped = k.op(name, k.load(x, (i,)))
+    k.store(y, (i,), k.op("max", wrapped, k.load(x, (k.i(0),))))
+    ptx, used = compiled(prepare(k.finish()))
+    assert "not.b16" in ptx and not re.search(r"(neg|abs)\.s16", ptx) and used["registers"] > 0
+
+
+def test_a_product_with_a_zero_is_a_quotient() -> None:
+    k = KernelBuilder("zero", workgroup=(64, 1, 1), threads=(64, 1, 1))
+    x, y = k.buffer("x", i32, "read", (64,)), k.buffer("y", f32, "write", (64,))
+    i = k.index("thread", 0)
+    k.store(y, (i,), k.op("mul", k.const(-0.0, f32), k.cast(k.load(x, (i,)), f32)))
+    text = render(prepare(k.finish())).text
+    assert 'tl.full((), float("-inf"), tl.float32)' in text and "div_rn" in text
 
 
 def test_contraction_is_asked_for() -> None:

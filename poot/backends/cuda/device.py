@@ -26,7 +26,7 @@ from poot.backends.cuda.hardware import hardware as hardware
 from poot.backends.cuda.hardware import nvidia_driver
 from poot.backends.cuda.interop import Interop
 from poot.backends.cuda.launches import LoadedKernel, StepList
-from poot.backends.cuda.memory import CudaMemory, Reserve, address_of
+from poot.backends.cuda.memory import RECORD_BYTES, CudaMemory, Reserve, address_of
 from poot.backends.cuda.recording import CudaRecording, lay_out
 from poot.backends.device import (
     Buffer,
@@ -155,6 +155,14 @@ class CudaDevice:
                 return self.reserve.take(stream, nbytes)
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
+
+    def clear_records(self) -> CudaMemory:
+        """A cleared fault record for work on the current stream, and more of them in the reserve."""
+        try:
+            with self.here("clearing fault records") as stream:
+                return self.reserve.clear_records(stream)
+        except self.cupy.cuda.memory.OutOfMemoryError as error:
+            raise AllocationError(nbytes=RECORD_BYTES, device=self.name, message=str(error)) from error
 
     def free(self, buffer: Buffer) -> None:
         """Memory is used again in the order of its stream, once nothing refers to it."""

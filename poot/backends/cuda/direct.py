@@ -7,18 +7,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from poot.backends.cuda.driver import STREAM_WORD
-from poot.backends.cuda.launches import Move, StepList
+from poot.backends.cuda.launches import StepList
 from poot.backends.cuda.memory import CudaMemory
 from poot.backends.cuda.recording import CudaRecording
 from poot.backends.device import CallLayout
 from poot.backends.inherited import require_process
 from poot.backends.spares import size_class
-from poot.kernel.ir import FAULT_WORDS
 
 if TYPE_CHECKING:
     from poot.backends.cuda.device import CudaDevice
-
-_RECORD_BYTES = 4 * FAULT_WORDS
 
 
 class DirectCall:
@@ -46,32 +43,21 @@ class DirectCall:
         self._keep = recording
         self._faults = layout.fault >= 0
         self._outputs = len(layout.outputs)
-        steps = list(recording.steps)
         positions = [*layout.arguments, *(position for position, _ in layout.outputs)]
         sizes = [(nbytes, 1) for _, nbytes in layout.outputs]
         places = [recording.places.get(position, ()) for position in positions]
-        if self._faults:
-            places.append((*recording.places[layout.fault], (len(steps), 0, 0)))
-            sizes.append((_RECORD_BYTES, 1))
         if layout.arena_bytes:
             places.append(recording.places[layout.arena])
             sizes.append((layout.arena_bytes, 1))
         for scratch in recording.scratch:
             places.append(((scratch.step, scratch.index, 0),))
             sizes.append((scratch.nbytes, scratch.align))
-        if self._faults:  # what clears the record comes first
-            steps.insert(0, Move(0, None, _RECORD_BYTES))
-            last = len(recording.steps)
-            places = [
-                tuple(
-                    (0 if step == last else step + 1, index, offset) for step, index, offset in group
-                )  # the last: this
-                for group in places
-            ]
-        self._pattern = StepList(steps, device.driver.table, device.context)
+        if self._faults:
+            places.append(recording.places[layout.fault])
+        self._pattern = StepList(recording.steps, device.driver.table, device.context)
         #: Per fresh span: its size class, bytes, and what its address is a multiple of.
         self._sizes = tuple((size_class(nbytes), nbytes, align) for nbytes, align in sizes)
-        #: (slot, number, byte offset): the number counts the arguments, then the spans.
+        #: (slot, number, byte offset): the number counts the arguments, then the spans, then the fault record.
         self._patches = tuple(
             (self._pattern.argument(step, index), number, offset)
             for number, group in enumerate(places)
@@ -91,6 +77,10 @@ class DirectCall:
             span = spare(stream, number, size, nbytes) or device.allocate(nbytes)
             spans.append(span)
             addresses.append(span.address if align == 1 else -(-span.address // align) * align)
+        record = None
+        if self._faults:
+            record = device.reserve.record(number) or device.clear_records()
+            addresses.append(record.address)
         try:
             steps = self._idle.pop()
         except IndexError:
@@ -104,6 +94,4 @@ class DirectCall:
         if result:
             device.refuse("launch", result)
         count = self._outputs
-        if count == len(spans):
-            return spans, None
-        return spans[:count], spans[count] if self._faults else None
+        return spans if count == len(spans) else spans[:count], record

@@ -21,7 +21,6 @@ from poot.errors import DeviceUnavailableError
 FUNCTIONS: Final = (
     "cuLaunchKernel",
     "cuMemcpyDtoDAsync_v2",
-    "cuMemsetD8Async",
     "cuCtxGetCurrent",
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
@@ -30,9 +29,8 @@ FUNCTIONS: Final = (
 HEAD: Final = 4
 STEP: Final = 8
 TABLE_WORD, CONTEXT_WORD, STREAM_WORD, COUNT_WORD = range(HEAD)
-#: What stands in a step's first word in place of a kernel: copy (to, from, bytes), clear (address, bytes).
+#: What stands in a step's first word in place of a kernel: a copy (to, from, bytes).
 COPY: Final = 0
-CLEAR: Final = 1
 
 _IR: Final = """
 define internal ptr @entry_of(ptr %table, i64 %index) alwaysinline nounwind {
@@ -53,8 +51,8 @@ entry:
   %one = call i64 @word(ptr %step, i64 1)
   %two = call i64 @word(ptr %step, i64 2)
   %three = call i64 @word(ptr %step, i64 3)
-  switch i64 %kind, label %launch [ i64 0, label %copy
-                                    i64 1, label %clear ]
+  %copies = icmp eq i64 %kind, 0
+  br i1 %copies, label %copy, label %launch
 launch:
   %function = inttoptr i64 %kind to ptr
   %threads.wide = call i64 @word(ptr %step, i64 4)
@@ -74,10 +72,6 @@ copy:
   %copy.memory = call ptr @entry_of(ptr %table, i64 1)
   %copied = call i32 %copy.memory(i64 %one, i64 %two, i64 %three, ptr %stream)
   ret i32 %copied
-clear:
-  %set.memory = call ptr @entry_of(ptr %table, i64 2)
-  %cleared = call i32 %set.memory(i64 %one, i8 zeroext 0, i64 %two, ptr %stream)
-  ret i32 %cleared
 }
 
 define i32 @poot_enqueue(ptr %words) nounwind {
@@ -91,13 +85,13 @@ entry:
   %context = load ptr, ptr %at.context
   %stream = load ptr, ptr %at.stream
   %count = load i64, ptr %at.count
-  %get = call ptr @entry_of(ptr %table, i64 3)
+  %get = call ptr @entry_of(ptr %table, i64 2)
   %asked = call i32 %get(ptr %found)
   %current = load ptr, ptr %found
   %here = icmp eq ptr %current, %context
   br i1 %here, label %start, label %enter
 enter:
-  %push = call ptr @entry_of(ptr %table, i64 4)
+  %push = call ptr @entry_of(ptr %table, i64 3)
   %pushed = call i32 %push(ptr %context)
   %entered = icmp eq i32 %pushed, 0
   br i1 %entered, label %start, label %refused
@@ -122,7 +116,7 @@ end:
   %outcome = phi i32 [ 0, %start ], [ 0, %more ], [ %result, %loop ]
   br i1 %here, label %out, label %leave
 leave:
-  %pop = call ptr @entry_of(ptr %table, i64 5)
+  %pop = call ptr @entry_of(ptr %table, i64 4)
   %popped = call i32 %pop(ptr %found)
   br label %out
 out:

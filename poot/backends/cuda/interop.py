@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from poot.backends import dlpack
+from poot.backends.cuda import torch_tensors
 from poot.backends.cuda.memory import CudaMemory
 from poot.backends.device import Buffer, BufferView
 from poot.dtypes import ArraySpec, as_dtype, bf16
@@ -108,13 +109,16 @@ class Interop:
         """
         with self._device.here("sharing an array") as stream:
             self._collect()
-            lent = (
-                self._by_dlpack(value, what, stream)
-                if hasattr(value, "__dlpack__")
-                else self._by_interface(value, what)
-            )
+            producer = _current_stream(value, stream)
+            lent = torch_tensors.lent(value)
+            if lent is not None:
+                self.order(producer or 0, stream.ptr)
+            elif hasattr(value, "__dlpack__"):
+                lent = self._by_dlpack(value, what, stream)
+            else:
+                lent = self._by_interface(value, what)
             spec = ArraySpec(lent.dtype, lent.shape)
-            memory = BorrowedMemory(self, lent, spec.nbytes, stream, _current_stream(value, stream))
+            memory = BorrowedMemory(self, lent, spec.nbytes, stream, producer)
             if not spec.size or (lent.address % _ALIGNED == 0 and _is_contiguous(lent)):
                 return memory, spec
             if copy is False:
@@ -252,7 +256,7 @@ def _current_stream(value: Any, ours: Any) -> int | None:
     """The stream that the producer of an array works on just now; None where its library has no such thing."""
     match type(value).__module__.partition(".")[0]:
         case "torch":
-            return sys.modules["torch"].cuda.current_stream(value.device).cuda_stream
+            return torch_tensors.current_stream(value)
         case "cupy":
             return ours.ptr
         case _:

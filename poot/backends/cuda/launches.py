@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from poot.backends.cuda.code import CudaCode
-from poot.backends.cuda.driver import CLEAR, CONTEXT_WORD, COPY, COUNT_WORD, HEAD, STEP, TABLE_WORD
+from poot.backends.cuda.driver import CONTEXT_WORD, COPY, COUNT_WORD, HEAD, STEP, TABLE_WORD
 from poot.backends.toolchain import CompiledKernel
 from poot.dtypes import DType
 from poot.errors import LaunchError
@@ -62,10 +62,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Move:
-    """A copy of `nbytes` on the device, or clearing them where `source` is None."""
+    """A copy of `nbytes` on the device."""
 
     target: int
-    source: int | None
+    source: int
     nbytes: int
 
 
@@ -95,8 +95,6 @@ class StepList:
                 fields = step.kernel.function.ptr, *step.grid, code.threads, code.shared
                 for slot, argument in enumerate(step.arguments, starts[number]):
                     self.words[slot] = argument
-            elif step.source is None:
-                fields = CLEAR, step.target, step.nbytes
             else:
                 fields = COPY, step.target, step.source, step.nbytes
             for slot, field in enumerate(fields, first):

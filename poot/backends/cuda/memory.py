@@ -12,6 +12,7 @@ from typing import Any
 
 from poot.backends.device import BufferView
 from poot.backends.spares import size_class
+from poot.kernel.ir import FAULT_WORDS
 
 #: Spans up to this many bytes are kept.
 LARGEST = 1 << 20
@@ -19,6 +20,9 @@ LARGEST = 1 << 20
 _KEPT_BYTES = 1 << 20
 _KEPT_SPANS = 32
 _MOST_BINS = 256
+RECORD_BYTES = 4 * FAULT_WORDS
+#: Fault records that are cleared together: a call then pays a small part of what one clearing costs.
+_RECORDS = 64
 
 
 class _Bin:
@@ -62,6 +66,8 @@ class Reserve:
     def __init__(self, cupy: Any) -> None:
         self._cuda = cupy.cuda
         self._bins: dict[tuple[int, int], _Bin] = {}
+        #: By a stream's number, fault records that its work finds cleared; each serves one call.
+        self._records: dict[int, _Bin] = {}
 
     def spare(self, stream: Any, number: int, size: int, nbytes: int) -> CudaMemory | None:
         """A kept span of a size class, for a stream and its number; None where there is none."""
@@ -83,12 +89,37 @@ class Reserve:
             home = self._bin(stream, size)
         else:
             size = nbytes
+        return CudaMemory(self._alloc(size), nbytes, stream, home)
+
+    def _alloc(self, nbytes: int) -> Any:
         try:
-            memory = self._cuda.alloc(size)
+            return self._cuda.alloc(nbytes)
         except self._cuda.memory.OutOfMemoryError:
             self.clear()
-            memory = self._cuda.alloc(size)
-        return CudaMemory(memory, nbytes, stream, home)
+            return self._cuda.alloc(nbytes)
+
+    def record(self, number: int) -> CudaMemory | None:
+        """A cleared fault record for work on the stream of a number; None where none is left."""
+        home = self._records.get(number)
+        try:
+            return None if home is None else home.spans.pop()
+        except IndexError:
+            return None
+
+    def clear_records(self, stream: Any) -> CudaMemory:
+        """One of several more, for the current stream on the current device."""
+        memory = self._alloc(_RECORDS * RECORD_BYTES)
+        self._cuda.runtime.memsetAsync(memory.ptr, 0, _RECORDS * RECORD_BYTES, stream.ptr)
+        home = self._records.get(stream.ptr)
+        if home is None:
+            if len(self._records) >= _MOST_BINS:
+                self._records.clear()
+            home = self._records[stream.ptr] = _Bin(stream, RECORD_BYTES)
+        first, *others = (
+            CudaMemory(memory + number * RECORD_BYTES, RECORD_BYTES, stream, None) for number in range(_RECORDS)
+        )
+        home.spans += others
+        return first
 
     def _bin(self, stream: Any, size: int) -> _Bin:
         key = stream.ptr, size
@@ -101,5 +132,5 @@ class Reserve:
 
     def clear(self) -> None:
         """Give every kept span back to CuPy."""
-        for home in list(self._bins.values()):
+        for home in [*self._bins.values(), *self._records.values()]:
             home.spans.clear()

@@ -28,6 +28,12 @@ _OURS = re.compile(
     r"llvm\.(nvvm\.(read\.ptx\.sreg\.|shfl\.sync\.|barrier\.cta\.)"
     r"|(abs|smax|smin|umax|umin|ctpop|ctlz|fabs|sqrt|floor|ceil|trunc|roundeven|minimum|maximum|fmuladd)\.[if]\d+$)"
 )
+#: The assembler takes both of i16 for numbers from 0 to 32767, or to 32768, and leaves out the wrapping of -32768.
+_WRAPPING = re.compile(r"\b(neg|abs)\.s16\s+(%\w+), (%\w+);")
+_WRAPPED = {
+    "neg": "{ .reg .b16 %not; not.b16 %not, SOURCE; add.s16 TO, %not, 1; }",
+    "abs": "{ .reg .b16 %neg; not.b16 %neg, SOURCE; add.s16 %neg, %neg, 1; max.s16 TO, %neg, SOURCE; }",
+}
 _USAGE = re.compile(r"Used (\d+) registers")
 _SPILLS = re.compile(r"(\d+) bytes spill stores")
 _STACK = re.compile(r"(\d+) bytes stack frame")
@@ -51,9 +57,18 @@ def compile_ptx(ir_text: str, arch: str, *, what: str = "LLVM IR") -> str:
         try:
             with contextlib.closing(Module(ir_text, _machine(arch))) as module:
                 module.optimise(3)
-                return module.emit(assembly=True).decode()
+                return wrapping(module.emit(assembly=True).decode())
         except RuntimeError as error:
             raise CompileError(what=what, target=f"cuda:{arch}", message=str(error).strip()) from None
+
+
+def wrapping(ptx: str) -> str:
+    """PTX in which the negative and the absolute value of an i16 wrap whatever is done with them."""
+
+    def wrapped(match: re.Match[str]) -> str:
+        return _WRAPPED[match.group(1)].replace("SOURCE", match.group(3)).replace("TO", match.group(2))
+
+    return _WRAPPING.sub(wrapped, ptx)
 
 
 @functools.cache
@@ -82,7 +97,8 @@ def assemble(ptx: str, arch: str, *, what: str = "PTX") -> tuple[bytes, tuple[tu
     with tempfile.TemporaryDirectory(prefix="poot-ptx-") as folder:
         source, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx)
-        command = [found[0], "-v", f"--gpu-name={arch}", str(source), "-o", str(cubin)]
+        # What is fused, the text says; Triton's says it by this option alone.
+        command = [found[0], "-v", "--fmad=false", f"--gpu-name={arch}", str(source), "-o", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             message = (done.stderr or done.stdout).strip()

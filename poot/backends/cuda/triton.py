@@ -17,7 +17,7 @@ from typing import Any
 
 from poot import forks
 from poot.backends.cuda.code import CudaCode
-from poot.backends.cuda.nvptx import ptxas
+from poot.backends.cuda.nvptx import assemble, ptxas, wrapping
 from poot.backends.hip.metadata import usage
 from poot.errors import CompileError, Unsupported
 from poot.kernel.render.triton import TritonSource
@@ -25,6 +25,7 @@ from poot.kernel.render.triton import TritonSource
 _numbers = itertools.count()
 #: Triton's code generator keeps state of its own; one compile at a time.
 triton_lock = forks.Lock()
+_TARGET = re.compile(r"^\.target (\w+)", re.MULTILINE)
 _REGISTERS = re.compile(r"REG:(\d+).*?STACK:(\d+).*?SHARED:(\d+).*?LOCAL:(\d+)", re.DOTALL)
 
 
@@ -73,8 +74,9 @@ def compile_triton(source: TritonSource, arch: str, *, what: str) -> CudaCode:
                 raise Unsupported(what=what, target=target, message=f"in Triton, {message}") from error
             raise CompileError(what=what, target=target, message=message) from error
     metadata = compiled.metadata
-    image = compiled.asm["hsaco" if is_amd(arch) else "cubin"]
-    text = compiled.asm["amdgcn" if is_amd(arch) else "ptx"]
+    image, text = (compiled.asm[name] for name in (("hsaco", "amdgcn") if is_amd(arch) else ("cubin", "ptx")))
+    if not is_amd(arch) and ptxas() is not None and (mended := wrapping(text)) != text:
+        image, text = _assembled(mended, arch, what), mended
     # Triton's shared memory is dynamic: only its own metadata knows how much there is.
     found = tuple(row for row in usage(text) if row[0] != "shared") if is_amd(arch) else _usage(image)
     return CudaCode(
@@ -111,6 +113,12 @@ def _compile(source: TritonSource, arch: str) -> Any:
     if number < 100:
         options["ptx_version"] = 84
     return triton.compile(ast, target=GPUTarget("cuda", number, 32), options=options)
+
+
+def _assembled(ptx: str, arch: str, what: str) -> bytes:
+    """Triton's PTX, changed, as a cubin: for the architecture that it names, with its features ("sm_90a")."""
+    named = _TARGET.search(ptx)
+    return assemble(ptx, named.group(1) if named else arch, what=what)[0]
 
 
 def _function(source: TritonSource) -> Any:

@@ -12,6 +12,7 @@ from poot.dtypes import i32
 from poot.kernel.ir import Kernel
 from poot.kernel.render import gpu
 from poot.kernel.render.gpu_collectives import Collectives
+from poot.kernel.render.gpu_faults import record_function
 from poot.kernel.render.gpu_machine import Machine, numbered
 from poot.kernel.render.llvm_emit import Emitter
 
@@ -110,4 +111,5 @@ AMD = Machine(
     attributes=_attributes,
     function_metadata=" !reqd_work_group_size !1",
     metadata=_metadata,
+    record=lambda together: record_function("agent"),
 )

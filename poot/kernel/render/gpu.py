@@ -31,7 +31,6 @@ from poot.kernel.ir import (
     walk,
 )
 from poot.kernel.render.gpu_body import Body
-from poot.kernel.render.gpu_faults import record_function
 from poot.kernel.render.gpu_machine import Machine, numbered
 from poot.kernel.render.gpu_memory import Memory
 from poot.kernel.render.lines import argument_name
@@ -121,7 +120,7 @@ class _Writer:
             *e.lines,
             "}",
             "",
-            *([record_function(machine.device)] if body.faults.used else []),
+            *([machine.record(self.together)] if body.faults.used else []),
             f"attributes #0 = {{ {machine.attributes(threads)} }}",
             "attributes #1 = { nounwind alwaysinline }",
             '!0 = !{!"branch_weights", i32 1, i32 1048576}',

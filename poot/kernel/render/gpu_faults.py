@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from poot.kernel.render.gpu_memory import Memory
 from poot.kernel.render.llvm_emit import REGISTER, Emitter, Value, first_outside
 
-_RECORD_FUNCTION = """\
+_CLAIM = """\
 define internal void @poot.fault(ptr addrspace(1) %record, i32 %launch, i32 %site, i32 %axis, i64 %index, i64 %end) #1 {
   %claim = cmpxchg ptr addrspace(1) %record, i32 0, i32 1 syncscope("SCOPE") monotonic monotonic
+"""
+
+_BRANCH = """\
   %won = extractvalue { i32, i1 } %claim, 1
   br i1 %won, label %write, label %done
 write:
@@ -30,9 +33,12 @@ done:
 """
 
 
-def record_function(scope: str) -> str:
-    """Claims the record by compare-and-swap in a scope, and fills it in; see FAULT_WORDS in ir.py for its layout."""
-    return _RECORD_FUNCTION.replace("SCOPE", scope)
+def record_function(scope: str, write: str = _BRANCH) -> str:
+    """Claims the record by compare-and-swap in a scope, and fills it in; see FAULT_WORDS in ir.py for its layout.
+
+    `write` goes on from `%claim` to the function's end.
+    """
+    return _CLAIM.replace("SCOPE", scope) + write
 
 
 class Faults:

@@ -18,7 +18,8 @@ class Machine:
     scopes of atomics; `static_shared` is the shared memory in bytes that a kernel has without asking for more at its
     launch; `thread` and `block` are the intrinsics of a thread's number and, with the axis' letter, a block's;
     `blocks_along_y` emits how many blocks a launch has there; `attributes` are the kernel's own, `function_metadata`
-    stands behind its head, and `metadata` at the module's end, where !0 is taken.
+    stands behind its head, and `metadata` at the module's end, where !0 is taken; `record` is the function that writes
+    a fault, in a kernel whose threads meet or not.
     """
 
     triple: str
@@ -34,6 +35,7 @@ class Machine:
     attributes: Callable[[int], str]
     function_metadata: str
     metadata: Callable[[int], tuple[str, ...]]
+    record: Callable[[bool], str]
 
 
 def numbered(name: str, past: int) -> str:

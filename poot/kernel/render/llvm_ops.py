@@ -180,9 +180,15 @@ def _shift(name: str) -> _Spelling:
         if name == "shift_right" and dtype.kind == "int":
             last = e.intrinsic("umin", t, count, every(t, str(dtype.bits - 1)))
             return e.emit(f"ashr {t} {value}, {last}")
+        way = "shl" if name == "shift_left" else "lshr"
+        if e.direct and dtype.bits == 64:
+            # Twice by halves, each below the width: LLVM's own form for NVIDIA looks at the count's low 32 bits alone.
+            most = e.intrinsic("umin", t, count, width)
+            half = e.emit(f"lshr {t} {most}, 1")
+            return e.emit(f"{way} {t} {e.emit(f'{way} {t} {value}, {half}')}, {e.emit(f'sub {t} {most}, {half}')}")
         inside = e.emit(f"icmp ult {t} {count}, {width}")
         masked = e.emit(f"and {t} {count}, {every(t, str(dtype.bits - 1))}")
-        shifted = e.emit(f"{'shl' if name == 'shift_left' else 'lshr'} {t} {value}, {masked}")
+        shifted = e.emit(f"{way} {t} {value}, {masked}")
         return e.emit(f"select {boolean(t)} {inside}, {t} {shifted}, {t} {zero(t)}")
 
     return spell

@@ -11,6 +11,7 @@ from typing_extensions import override
 from poot.kernel.ir import Kernel
 from poot.kernel.render import gpu
 from poot.kernel.render.gpu_collectives import Collectives
+from poot.kernel.render.gpu_faults import record_function
 from poot.kernel.render.gpu_machine import Machine, numbered
 from poot.kernel.render.llvm_emit import Emitter
 
@@ -63,6 +64,31 @@ class _Warps(Collectives):
         return self.e.known(("members",), f"select i1 {self.last()}, i32 {(1 << rest) - 1}, i32 -1")
 
 
+# The assembler may leave a warp apart behind a branch on which its threads differ inside of one on which they do not:
+# shuffles then miss the thread that won.  So the threads that came here wait for each other before they go on.
+_WRITE_TOGETHER = """\
+  %old = extractvalue { i32, i1 } %claim, 0
+  %low = trunc i64 %index to i32
+  %index_top = lshr i64 %index, 32
+  %high = trunc i64 %index_top to i32
+  %end_low = trunc i64 %end to i32
+  %end_top = lshr i64 %end, 32
+  %end_high = trunc i64 %end_top to i32
+  call void asm sideeffect "{ .reg .pred won; .reg .b32 warp; activemask.b32 warp; setp.eq.u32 won, $1, 0; \
+@won st.global.v4.b32 [$0], {1, $2, $3, $4}; @won st.global.v4.b32 [$0+16], {$5, $6, $7, $8}; bar.warp.sync warp; }", \
+"l,r,r,r,r,r,r,r,r,~{memory}"(ptr addrspace(1) %record, i32 %old, \
+i32 %launch, i32 %site, i32 %axis, i32 %low, i32 %high, i32 %end_low, i32 %end_high) #2
+  ret void
+}
+
+attributes #2 = { convergent }
+"""
+
+
+def _record(together: bool) -> str:
+    return record_function("device", _WRITE_TOGETHER) if together else record_function("device")
+
+
 NVIDIA = Machine(
     triple="nvptx64-nvidia-cuda",
     convention="ptx_kernel",
@@ -77,4 +103,5 @@ NVIDIA = Machine(
     attributes=lambda threads: f'nounwind "nvvm.maxntid"="{threads}"',
     function_metadata="",
     metadata=lambda threads: (),
+    record=_record,
 )

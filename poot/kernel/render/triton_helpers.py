@@ -36,8 +36,16 @@ def shift_left(a, count, WIDTH: tl.constexpr):
     inside = (count >= 0) & (count < WIDTH)
     return tl.where(inside, a << (count & (WIDTH - 1)), tl.full((), 0, a.dtype))
 
+def shift_left_64(a, count):
+    most = tl.where((count >= 0) & (count < 64), count, tl.full((), 64, count.dtype))
+    return (a << (most >> 1)) << (most - (most >> 1))
+
 def shift_right_unsigned(a, count, WIDTH: tl.constexpr):
     return tl.where(count < WIDTH, a >> (count & (WIDTH - 1)), tl.full((), 0, a.dtype))
+
+def shift_right_unsigned_64(a, count):
+    most = tl.where(count < 64, count, tl.full((), 64, count.dtype))
+    return (a >> (most >> 1)) >> (most - (most >> 1))
 
 def shift_right_signed(a, count, WIDTH: tl.constexpr):
     inside = (count >= 0) & (count < WIDTH)

@@ -86,6 +86,8 @@ class Spelling:
             raise Unsupported(what=f"{name} on {dtype}", target=self.target, message="the kernel has not been prepared")
         if name in _COMPARE:
             return Term(f"({self._pair(args, _COMPARE[name])})", bool_, vector)
+        if name == "mul" and dtype in (f32, f64) and any(arg.value == 0 for arg in args):
+            return Term(self._no_product(dtype, args), dtype, vector)
         if name in _INFIX:
             return Term(f"({self._pair(args, _INFIX[name])})", dtype, vector)
         return Term(_ROWS[name](self, dtype, args), op.dtype, vector)
@@ -100,6 +102,12 @@ class Spelling:
             a = self.call("negated", a)
         vector = any(term.vector for term in (*product, other))
         return Term(f"tl.fma({plain(a)}, {plain(b)}, {plain(c)})", op.dtype, vector)
+
+    def _no_product(self, dtype: DType, args: list[Term]) -> str:
+        """A product with a zero, as the quotient by infinity: LLVM of Triton 3.6 loses the sign of X * -0.0."""
+        zero, other = args if args[0].value == 0 else reversed(args)
+        assert zero.value is not None
+        return _div(self, dtype, [other, literal(math.copysign(math.inf, zero.value), dtype)])
 
     def _pair(self, args: list[Term], sign: str) -> str:
         left, right = args
@@ -272,6 +280,9 @@ def _shift(name: str) -> _Row:
         if count.value is not None and a.value is None and 0 <= count.value < dtype.bits:
             return f"({a.text} {'<<' if name == 'shift_left' else '>>'} {int(count.value)})"
         helper = name if name == "shift_left" else f"{name}_{_kind(dtype)}"
+        if dtype.bits == 64 and helper != "shift_right_signed":
+            # By halves: LLVM's own form for NVIDIA may look at the low 32 bits of the count alone.
+            return s.call(f"{helper}_64", a.text, count.text)
         return s.call(helper, a.text, count.text, str(dtype.bits))
 
     return spell
