@@ -172,9 +172,9 @@ def test_views_after_a_launch(device: Device) -> None:
     np.testing.assert_array_equal(view, kept)
 
 
-@kernel
-def backwards(a: In[f32], b: InOut[f32]):
-    i = thread_index()
+@poot.kernel
+def backwards(a: poot.In[f32], b: poot.InOut[f32]):
+    i = poot.thread_index()
     b[i] = a[len(a) - 1 - i] + 1.0
 
 
