@@ -194,7 +194,7 @@ class Exe:
 
     def require_idle(self, what: str) -> None:
         """EngineError in code that runs in the middle of another call on the exe, in the thread of that."""
-        if self.lock._is_owned():  # pyright: ignore  # a flag of our own would be left behind by a Ctrl-C
+        if forks.is_mine(self.lock):
             raise EngineError(
                 message=f"{what} in the middle of {self.doing} of the same exe",
                 remedy="let a hook, finalizer or signal handler note what to do, and do it after that call.",
@@ -210,7 +210,7 @@ class Exe:
 
     def require_readable(self, what: str) -> bool:
         """EngineError while this thread is changing the exe; otherwise whether it is in the middle of another call."""
-        within = self.lock._is_owned()  # pyright: ignore
+        within = forks.is_mine(self.lock)
         if within and not self.readable:
             self.require_idle(what)
         return within

@@ -249,8 +249,8 @@ class Engine:
         """Run an entry once; every input is checked before anything is written.
 
         DeviceMismatchError for an array of poot's that lives on another device; NumPy arrays are uploaded.  The first
-        step records, later ones replay.  `sync` is called before the launch; it may use other exes, and read this one,
-        while EngineError meets whatever else is asked of this one in the middle of its step.  A fault raises here, and state
+        step records, later ones replay.  `sync` is called before the launch: it may use other exes, and read this one;
+        to change this one in the middle of its step is an EngineError.  A fault raises here, and state
         keeps the values that it had before the step.  A device that fails, or a Ctrl-C, in the middle of a step leaves
         every state as it was before the step or every state as after it; where not even that is certain, StateLost
         is raised whenever the state is used, until it is set or reset.  Donated states are lost with any step that
