@@ -52,7 +52,7 @@ _renewing: list[threading.Lock] = [threading.Lock()]
 
 
 def is_mine(lock: Any) -> bool:
-    """Whether this thread holds a reentrant lock: code that a finalizer or a handler of a signal runs may be in the middle of it.
+    """Whether this thread holds a reentrant lock, so that this is a finalizer's, a handler's or a hook's code.
 
     The lock itself knows that whatever raises in between, as a flag beside it would not.
     """
