@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from poot.backends.cuda.triton import compile_triton
-from poot.dtypes import ALL, DType, f32, i16, i32
+from poot.dtypes import ALL, DType, f32, f64, i16, i32
 from poot.errors import Unsupported
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
@@ -76,6 +76,18 @@ def test_the_negative_zero_is_given_as_bits() -> None:
     k.store(y, (i,), k.op("sub", k.const(-0.0, f32), product))
     text = render(prepare(k.finish())).text
     assert "-0.0" not in text and text.count("tl.full((), -2147483648, tl.int32)") == 2
+
+
+def test_wide_literals_are_typed() -> None:
+    """Triton 3.6 compares with a plain number of Python in f32."""
+    k = KernelBuilder("third", workgroup=(64, 1, 1), threads=(64, 1, 1))
+    x, y = k.buffer("x", f64, "read", (64,)), k.buffer("y", f64, "write", (64,))
+    i = k.index("thread", 0)
+    value = k.load(x, (i,))
+    near = k.op("lt", value, k.const(1 / 3, f64))
+    k.store(y, (i,), k.op("select", near, k.op("mul", value, k.const(0.5, f64)), value))
+    text = render(prepare(k.finish())).text
+    assert "< tl.full((), 0.3333333333333333, tl.float64)" in text and "* 0.5" in text
 
 
 def test_contraction_is_asked_for() -> None:

@@ -62,6 +62,11 @@ def _is_negative_zero(number: float) -> bool:
     return number == 0 and math.copysign(1.0, number) < 0
 
 
+def _is_f32(number: float) -> bool:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number)) == number
+
+
 @dataclass(slots=True)
 class Spelling:
     """Spells operations; `used` collects the helpers that they call, `contract` rounds a sum over a product once."""
@@ -179,6 +184,8 @@ def _beside(term: Term, other: Term) -> str:
     if term.dtype.is_float:
         number = float(value)
         if not math.isfinite(number) or term.dtype in _HALVES or _is_negative_zero(number):
+            return term.text
+        if term.dtype is f64 and not _is_f32(number):  # comparisons of Triton 3.6 make it one
             return term.text
         return repr(number) if number >= 0 else f"({number!r})"
     return repr(int(value)) if value >= 0 else f"({int(value)!r})"
