@@ -54,7 +54,11 @@ def gpu_of(value: Any) -> int | None:
         if protocol == "__dlpack_device__":
             kind, number = map(operator.index, value.__dlpack_device__())
             return number if kind in (CUDA, CUDA_MANAGED) else None
-        address = operator.index(value.__cuda_array_interface__["data"][0] or 0)
+        try:
+            facts = value.__cuda_array_interface__
+        except AttributeError:  # as of an array on the host, whose class has the property for others
+            return None
+        address = operator.index(facts["data"][0] or 0)
     except Exception as error:  # whatever the other library raises, or the answer is
         refuse(value, protocol, error)
     return _owner(address) if address else 0
