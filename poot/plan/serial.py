@@ -28,7 +28,7 @@ from poot.target import Target
 from poot.trace.graph import Graph
 
 FORMAT = "poot program"
-VERSION = 4
+VERSION = 5
 
 _CODEC = Codec(
     (
