@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from poot.dtypes import i32, i64
-from poot.errors import SourceLocation, Unsupported
+from poot.errors import SourceLocation, Unsupported, retyped
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
 from poot.plan.control import lower_single
@@ -125,7 +125,7 @@ class Block:
             else:
                 what = f"{name}{error.fields['what'][number.end() :]}{self.within.words}"
             fields = {**error.fields, "what": what, "region": self.within.words}
-            raise Unsupported(**fields, remedy=error.remedy, where=error.where or owner.where) from None
+            raise retyped(error, Unsupported, fields).at(owner.where) from None
 
     # --- cells ---
 
