@@ -9,11 +9,11 @@ import numpy as np
 
 from poot.api.array import DeviceArray, Held
 from poot.backends.device import DeviceBackend, open_device
-from poot.backends.dlpack import CUDA, CUDA_MANAGED
 from poot.backends.sharing import sharing_of
+from poot.dlpack import CUDA, CUDA_MANAGED
 from poot.errors import DeviceError
+from poot.foreign import refuse
 from poot.probe import has
-from poot.trace.foreign import refuse
 
 #: Arguments that are not other libraries' arrays, most often.
 _OURS = frozenset({dict, list, tuple, np.ndarray, DeviceArray, float, int, bool, str, type(None)})

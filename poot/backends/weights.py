@@ -13,6 +13,7 @@ import numpy as np
 from poot.backends.safetensor_files import read_safetensors
 from poot.dtypes import ArraySpec, DType, as_dtype, check_plain
 from poot.errors import ArgumentError, ArgumentTypeError, UnsupportedDTypeError, WeightError, WeightsError
+from poot.foreign import as_numpy
 
 HostArray = np.ndarray[Any, Any]
 
@@ -29,11 +30,13 @@ class WeightStore:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, Any]) -> WeightStore:
-        """A store over NumPy arrays (not copied; do not change them before `load_weights` has returned).
+        """A store over arrays on the host, of NumPy or another library (not copied; do not change them before
+        `load_weights` has returned).
 
         Arrays of poot's are read to the host, wherever they live.
 
-        UnsupportedDTypeError for arrays of objects, strings or dates, ArgumentTypeError for masked ones.
+        UnsupportedDTypeError for arrays of objects, strings or dates, ArgumentTypeError for masked ones, ExchangeError
+        where another library does not give the elements.
         """
         _expect("WeightStore", arrays, Mapping, "arrays by name")
         kept: dict[str, HostArray] = {}
@@ -252,7 +255,7 @@ def _host(name: str, value: Any) -> HostArray:
     """A weight as NumPy has it."""
     check_plain(value, f"weight {name!r}")
     try:
-        array = np.asarray(value)
+        array = as_numpy(value, f"weight {name!r}")
     except ValueError as error:
         raise ArgumentError(what=f"weight {name!r}", actual=value, expected=f"an array ({error})") from None
     as_dtype(array.dtype, f"weight {name!r}")

@@ -87,7 +87,7 @@ class WgslExpressions(WgslFences):
             compared = [self.unsigned(arg) for arg in condition.args]
             for side, arg in enumerate(expr.args[1:]):
                 if not isinstance(arg, Const) and self.unsigned(arg) in compared:
-                    values[side] = self.fence(values[side], expr.dtype)
+                    values[side] = self.apart(values[side], expr.dtype)
         test = args[0].plain or args[0].text
         return Code(f"select({values[1].text}, {values[0].text}, {test})")
 
