@@ -78,9 +78,7 @@ def test_no_operation_mixes_devices(kind: str, device_name: str) -> None:
     other, use = "interpret" if device_name == "cpu" else "cpu", USES[kind]
     x = poot.asarray(X, device=device_name)
     use(x, lambda array: poot.asarray(array, device=device_name))  # which is right
-    with pytest.raises(
-        DeviceMismatchError, match=r"live on different devices: (cpu|interpret|opencl|wgpu), "
-    ) as caught:
+    with pytest.raises(DeviceMismatchError, match=r"live on different devices: \w+, ") as caught:
         use(x, lambda array: poot.asarray(array, device=other))
     assert caught.value.where is not None and caught.value.where.file == __file__
     named = "device= to the launch" if kind == "kernel" else "x.to_device("  # an operator has no device=
