@@ -6,13 +6,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\S*)[ \t]*$")
-LONG = ("docs/extending.md",)  # runs the conformance core on its example device
 
 
 def program(page: str) -> str:
@@ -28,10 +26,9 @@ def program(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def pages() -> list[Any]:
+def pages() -> list[str]:
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    names = [path.relative_to(ROOT).as_posix() for path in found if program(path.read_text("utf-8")).strip()]
-    return [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in names]
+    return [path.relative_to(ROOT).as_posix() for path in found if program(path.read_text("utf-8")).strip()]
 
 
 @pytest.mark.parametrize("page", pages())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -72,18 +71,11 @@ def test_the_device_runs_the_encoder(page: dict[str, Any]) -> None:
     assert np.abs(result - np.array(golden["embedding"][:2])).max() < 1e-5
 
 
-CORE = ("bad_luck", "engine", "engine_devices", "primitives_devices", "kernel_library", "kernel_rows", "kernel_devices")
-"""The modules of the conformance suite that ask most of a device."""
-
-
-@pytest.mark.slow
-def test_the_device_passes_the_conformance_suite() -> None:
-    """As a user of the page would run it: the suite knows nothing of the device but its name."""
-    files = [f"tests/conformance/test_{name}.py" for name in CORE]
-    options = ["-q", "-n", "0", "-p", "tests.plugin_extending", "--device", "plain", "-m", "not slow and not cuda"]
-    command = [sys.executable, "-m", "pytest", *files, *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-4000:]
+@pytest.mark.parametrize("name", ["plain", "text"])
+def test_there_is_one_device_of_each(page: dict[str, Any], name: str) -> None:
+    assert poot.device(f"{name}:0") == poot.device(name)
+    with pytest.raises(poot.errors.DeviceUnavailableError, match=f"device {name}:1 is not available: there is one"):
+        poot.device(f"{name}:1")
 
 
 def test_the_device_runs_engines_and_raises_faults(page: dict[str, Any]) -> None:
