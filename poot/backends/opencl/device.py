@@ -73,7 +73,8 @@ class OpenCLDevice:
         self._inherited = Inherited(self)
         self.lost: str | None = None
         self.forked = False
-        self._busy = False
+        #: How much has been enqueued, and how much of that has run.
+        self._enqueued = self._done = 0
         #: What enqueued work uses: host memory below a buffer would go with the last reference to it.
         self._held: list[object] = []
         self.target = target(device)
@@ -224,7 +225,7 @@ class OpenCLDevice:
 
     def _hold(self, *used: object) -> None:
         """Keep what has been enqueued until it has run."""
-        self._busy = True
+        self._enqueued += 1
         self._held.append(used)
         if len(self._held) > _MOST_HELD:
             self._finish()
@@ -248,10 +249,15 @@ class OpenCLDevice:
             self._finish()
 
     def _finish(self) -> None:
-        if self._busy:
-            self._queue.finish()
-            self._busy = False
-            self._held.clear()
+        number = self._enqueued
+        if number != self._done:
+            held, self._held = self._held, []
+            try:
+                self._queue.finish()
+                self._done = max(self._done, number)  # a handler of a signal may have used the device since
+            except BaseException:
+                self._held += held
+                raise
 
     # --- kernels ---
 
@@ -346,6 +352,7 @@ class OpenCLDevice:
             for patch in step.patches:
                 set_buffer(step.kernel, patch.argument, bindings[patch.binding], patch.offset, patch.itemsize)
             events.append(cl.enqueue_nd_range_kernel(queue, step.kernel, step.total, step.local))
+        self._hold(recording, tuple(bindings))  # again: a finalizer may have waited for what there was
         queue.flush()
         return events
 
