@@ -23,8 +23,8 @@ def size_class(nbytes: int) -> int:
 class Spares(Generic[Block]):
     """Blocks that were freed, least recently freed first; the caller holds a lock.
 
-    A finalizer may take and give blocks in the middle of another call of its thread: who takes one out of `_kept` has it,
-    and a number that is left in `_by_size` stands for nothing.
+    A finalizer may take and give blocks in the middle of another call of its thread: who takes one out of `_kept` has
+    it, and a number that is left in `_by_size` stands for nothing.
     """
 
     def __init__(self, cap: int) -> None:

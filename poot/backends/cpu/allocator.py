@@ -42,8 +42,8 @@ _QUEUE_LENGTH: Final = 64
 before_allocate: Callable[[int], None] | None = None
 """Where set, called with the bytes of each attempt to allocate; its `MemoryError` makes the attempt fail."""
 
-# A finalizer or a handler of a signal may come here while its own thread holds the lock: it takes memory from the system,
-# and what it frees is queued.
+# A finalizer or a handler of a signal may come here while its own thread holds the lock: it takes memory from the
+# system, and what it frees is queued.
 _lock = threading.RLock()
 _is_within: Callable[[], bool] = cast("Any", _lock)._is_owned
 forks.awaited(forks.LEAF, _lock.acquire, _lock.release)

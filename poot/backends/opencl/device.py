@@ -73,9 +73,8 @@ class OpenCLDevice:
         self._inherited = Inherited(self)
         self.lost: str | None = None
         self.forked = False
-        #: How much has been enqueued, and how much of that has run.
-        self._enqueued = self._done = 0
-        #: What enqueued work uses: host memory below a buffer would go with the last reference to it.
+        self._enqueued = self._done = 0  # how often something was, and how much of that has run
+        #: What the rest uses: host memory below a buffer would go with the last reference to it.
         self._held: list[object] = []
         self.target = target(device)
         self._options = ["-cl-std=CL1.2"]
@@ -225,8 +224,8 @@ class OpenCLDevice:
 
     def _hold(self, *used: object) -> None:
         """Keep what has been enqueued until it has run."""
-        self._enqueued += 1
         self._held.append(used)
+        self._enqueued += 1
         if len(self._held) > _MOST_HELD:
             self._finish()
 
@@ -249,15 +248,12 @@ class OpenCLDevice:
             self._finish()
 
     def _finish(self) -> None:
-        number = self._enqueued
-        if number != self._done:
-            held, self._held = self._held, []
-            try:
-                self._queue.finish()
-                self._done = max(self._done, number)  # a handler of a signal may have used the device since
-            except BaseException:
-                self._held += held
-                raise
+        if (number := self._enqueued) != self._done:
+            self._queue.finish()
+            ran = number - self._done  # less than 1 where a handler of a signal has waited for more since
+            if ran > 0:
+                self._done = number
+                del self._held[:ran]
 
     # --- kernels ---
 
@@ -337,11 +333,10 @@ class OpenCLDevice:
 
     def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
         with self._using("launch"):
-            self._replay(recording, bindings, self._queue)
+            self._replay(recording, bindings)
 
-    def _replay(self, recording: Recording, bindings: Sequence[BufferView], queue: Any) -> list[Any]:
+    def _replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
         assert isinstance(recording, ClRecording)
-        events: list[Any] = []
         self._hold(recording, tuple(bindings))
         for step in recording.steps:
             if isinstance(step, CopySpec):
@@ -351,10 +346,9 @@ class OpenCLDevice:
                 continue
             for patch in step.patches:
                 set_buffer(step.kernel, patch.argument, bindings[patch.binding], patch.offset, patch.itemsize)
-            events.append(cl.enqueue_nd_range_kernel(queue, step.kernel, step.total, step.local))
+            cl.enqueue_nd_range_kernel(self._queue, step.kernel, step.total, step.local)
         self._hold(recording, tuple(bindings))  # again: a finalizer may have waited for what there was
-        queue.flush()
-        return events
+        self._queue.flush()
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []
@@ -362,7 +356,7 @@ class OpenCLDevice:
             self._finish()
             for _ in range(repeats):
                 start = time.perf_counter()
-                self._replay(recording, bindings, self._queue)
+                self._replay(recording, bindings)
                 self._finish()
                 times.append(time.perf_counter() - start)
         return statistics.median(times)
