@@ -235,30 +235,34 @@ class Allocator:
         if nbytes > _MAX_BYTES:
             raise MemoryError
         size = size_class(nbytes)
-        if _is_within():
-            extent = _Extent(size)
-            self._count(size)
-            return extent
         with _lock:
             queue = self._queue
-            if queue and queue[0].size == size <= self.cache_bytes:
+            extent = queue.popleft() if queue and queue[0].size == size <= self.cache_bytes else None
+            if extent is not None:
                 # Freed just now and wanted again: the counts of what is in use do not change.
                 self._allocations += 1
                 self._reused += 1
-                return queue.popleft()
-            dropped = self._settle() if queue else None
-            kept = self._free.get(size)
-            if kept:
-                extent = kept.pop()
-                del self._oldest[extent]
-                self._cached -= size
-                self._reused += 1
-                self._count(size)
                 return extent
-        del dropped
+        extent = None if _is_within() else self._take_kept(size)
+        if extent is not None:
+            return extent
         extent = _Extent(size)
         with _lock:
             self._count(size)
+        return extent
+
+    def _take_kept(self, size: int) -> _Extent | None:
+        with _lock:
+            dropped = self._settle()
+            kept = self._free.get(size)
+            if not kept:
+                return None
+            extent = kept.pop()
+            del self._oldest[extent]
+            self._cached -= size
+            self._reused += 1
+            self._count(size)
+        del dropped
         return extent
 
     def _count(self, size: int) -> None:
@@ -296,8 +300,7 @@ class Allocator:
     def _settle(self) -> list[_Extent]:
         """Move what is queued to the cache, under the lock; the caller drops the result, slow to free, outside it."""
         dropped: list[_Extent] = []
-        while self._queue:
-            extent = self._queue.popleft()
+        while (extent := self._queue.popleft() if self._queue else None) is not None:
             self._blocks -= 1
             self._allocated -= extent.size
             if extent.size > self.cache_bytes:
