@@ -68,7 +68,9 @@ class StepInputs:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(what="push: name", actual=type(name).__name__, expected="a str")
         if name in self._arrays:
-            raise EvaluateError(what=f"input {name!r}", message="pushed twice", remedy="push each input once a step.")
+            raise EvaluateError(
+                what=f"input {name!r}", message="pushed twice", remedy="push it once, to new StepInputs for each step."
+            )
         self._arrays[name] = array
         return self
 
@@ -155,7 +157,10 @@ class StateView(Mapping[str, HostArray]):
         self._exe.require_loaded()
         if name not in self._exe.states:
             known = ", ".join(sorted(self._exe.states)) or "none"
-            raise EngineError(message=f"there is no state {name!r}; this exe has {known}")
+            raise EngineError(
+                message=f"there is no state {name!r}; this exe has {known}",
+                remedy="name one of these; an entry brings the states of its program (states= of `.program`).",
+            )
         return self._exe.states[name]
 
 

@@ -355,7 +355,10 @@ class Engine:
             raise EngineError(message="this entry was removed", remedy="add it again with add_entry.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise EngineError(message="an engine holds device memory and cannot be pickled or copied")
+        raise EngineError(
+            message="an engine holds device memory and cannot be pickled or copied",
+            remedy="make another one, with poot.Engine(device), and load the weights there.",
+        )
 
 
 def _check_weights(program: Program, exe: Exe) -> None:
@@ -378,12 +381,14 @@ def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBac
     for name in arrays:
         if name not in wanted:
             known = ", ".join(wanted) or "none"
-            raise EvaluateError(what=f"input {name!r}", message=f"the program has no such input; it has {known}")
+            remedy = "push only these; StepInputs of another program are not its own."
+            raise EvaluateError(
+                what=f"input {name!r}", message=f"the program has no such input; it has {known}", remedy=remedy
+            )
     missing: Sequence[str] = [name for name in wanted if name not in arrays]
     if missing:
-        raise EvaluateError(
-            what=f"input {missing[0]!r}", message="was not pushed", remedy="push every input of the step."
-        )
+        remedy = f"push every input of the program: StepInputs().push({missing[0]!r}, array), of {wanted[missing[0]]}."
+        raise EvaluateError(what=f"input {missing[0]!r}", message="was not pushed", remedy=remedy)
     given = tuple(arrays.items())  # an input's own code may push another
     for name, array in given:
         check_home(f"input {name!r}", array, device)
