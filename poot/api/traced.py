@@ -15,7 +15,7 @@ from poot.api.array import DeviceArray, give_away
 from poot.api.cache import CallCache, MissWatch
 from poot.api.captures import Captures, capture
 from poot.api.codes import code_token
-from poot.api.devices import Device, choose, precision_of
+from poot.api.devices import Device, choose, precision_of, require_name
 from poot.api.eager import is_eager
 from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation, watching
@@ -386,6 +386,7 @@ def trace(
     """
     if numerics not in ("fused", "strict"):
         raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
+    require_name(device)
     statics, donated = names_of(static_argnames, "static_argnames"), names_of(donate, "donate")
     options = Options(statics, device, limits, numerics, Precision(f64, i64), donated, autotune)
 

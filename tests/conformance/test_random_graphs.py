@@ -78,6 +78,57 @@ FOUND: dict[str, tuple[Any, str]] = {
 }
 """,
     ),
+    "the sign of a difference that is 0": (
+        "exact",
+        """graph g {
+    input %0 x: f32[5]
+
+    %1: f32[5] = sub %0 %0
+    %2: f32[5] = neg %1
+
+    return (%2,)
+}
+""",
+    ),
+    "quotients of f64": (
+        "float",
+        """graph g {
+    input %0 x: f64[3,70]
+
+    %1: f64[3,70] = div %0 3.0:f64
+    %2: f64[3,70] = div %0 0.1:f64
+    %3: f64[3,70] = div %0 -1.25:f64
+    %4: f64[3,70] = sqrt %0
+
+    return (%1, %2, %3, %4)
+}
+""",
+    ),
+    "a count of bits in 64, compared": (
+        "exact",
+        """graph g {
+    input %0 x: i64[2,3,4]
+
+    %1: i64[2,3,4] = and %0 3:i64
+    %2: i64[2,3,4] = popcount %1
+    %3: i64[2,3,4] = sign %2
+
+    return (%3,)
+}
+""",
+    ),
+    "whether a sum of f64 is finite": (
+        "exact",
+        """graph g {
+    input %0 x: f64[130]
+
+    %1: f64[130] = reduce_sum %0 [axes=()]
+    %2: bool[130] = is_finite %1
+
+    return (%2,)
+}
+""",
+    ),
 }
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import poot
-from poot import ops
+from poot import dlpack, ops
 from poot.api.array import DeviceArray
-from poot.backends import dlpack
+from poot.backends import capsules
 from poot.backends.device import open_device
 from poot.dtypes import ALL, ArraySpec, DType, as_dtype, bf16, f32, f64
 from poot.errors import (
@@ -58,14 +58,14 @@ class Tensor:
             raise TypeError("max_version")
         self.streams.append(stream)
         owner = Holder(self)
-        return dlpack.make(self.address, self.spec, CUDA, owner, versioned=self.versioned, read_only=self.read_only)
+        return capsules.make(self.address, self.spec, CUDA, owner, versioned=self.versioned, read_only=self.read_only)
 
     def numpy(self) -> np.ndarray:
         raw = (ctypes.c_uint8 * self.spec.nbytes).from_address(self.address)
         return np.ctypeslib.as_array(raw).view(self.spec.dtype.dtype).reshape(self.spec.shape).copy()
 
 
-class Holder(dlpack.Owner):
+class Holder(capsules.Owner):
     __slots__ = ("tensor",)
 
     def __init__(self, tensor: Tensor) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from poot.backends.device import open_device
 from poot.backends.toolchain import compile_kernel
-from poot.dtypes import ALL, f32, i64, u8
+from poot.dtypes import ALL, DType, f32, f64, i64, u8
 from poot.errors import CompileError, DeviceUnavailableError, LaunchError, Unsupported
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
@@ -116,6 +116,28 @@ def test_adapters_for_opengl_are_never_taken() -> None:
     from poot.backends.wgpu.adapter import adapters
 
     assert {adapter.info["backend_type"] for adapter in adapters()} <= {"Vulkan", "Metal", "D3D12"}
+
+
+@pytest.mark.parametrize("row", range(5))
+@pytest.mark.parametrize("dtype", [f32, f64], ids=str)
+def test_a_device_that_is_off_in_one_width_lacks_the_feature(
+    dtype: DType, row: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of the trial: sums, products, quotients, thirds, roots."""
+    from poot.backends.wgpu import probe
+
+    def computed(device: object, a: np.ndarray, b: np.ndarray, of: DType) -> np.ndarray:
+        del device
+        with np.errstate(all="ignore"):
+            found = np.stack([a + b, a * b, a / b, a / of.dtype.type(3), np.sqrt(np.abs(a))])
+        if of is dtype:
+            found[row, -1] = np.nextafter(found[row, -1], 0)
+        return found
+
+    monkeypatch.setattr(probe, "_computed", computed)
+    left, lost = ({"correct_division"}, {"subnormals"}) if row < 2 else ({"subnormals"}, {"correct_division"})
+    assert probe.float_features(None, frozenset(ALL)) == left
+    assert probe.float_features(None, frozenset({f32})) == (left if dtype is f32 else left | lost)
 
 
 def test_a_child_process_does_not_inherit_the_device() -> None:

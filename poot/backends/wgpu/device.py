@@ -378,7 +378,7 @@ def _opened(name: str, chosen: Any) -> tuple[Any, Target]:
     """An adapter's device and target; DeviceUnavailableError for whatever wgpu raises."""
     try:
         device, target = open_adapter(chosen)
-        return device, replace(target, features=target.features | float_features(device))
+        return device, replace(target, features=target.features | float_features(device, target.dtypes))
     except Exception as error:
         raise DeviceUnavailableError(device=name, message=str(error)) from error
 

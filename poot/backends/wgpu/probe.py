@@ -1,7 +1,8 @@
-"""What an adapter's driver makes of 32-bit floats: a question that WebGPU leaves open, and answers to no query.
+"""What an adapter's driver makes of floats: a question that WebGPU leaves open, and answers to no query.
 
-Drivers may take subnormal numbers for zero, and may divide through a rounded reciprocal.  A kernel of one work-group
-computes sums, products, quotients and roots whose exact values tell.
+Drivers may take subnormal numbers for zero, and may divide through a rounded reciprocal, if only by constants.  A
+kernel of one work-group computes sums, products, quotients and roots whose exact values tell, in f32 and in f64 where
+the adapter has that.
 """
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
@@ -12,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from poot.backends.wgpu.adapter import wgpu
+from poot.dtypes import DType, f32, f64
 
 _COUNT = 1024
 
 _SHADER = f"""
-@group(0) @binding(0) var<storage, read> a: array<f32>;
-@group(0) @binding(1) var<storage, read> b: array<f32>;
-@group(0) @binding(2) var<storage, read_write> found: array<f32>;
+@group(0) @binding(0) var<storage, read> a: array<element>;
+@group(0) @binding(1) var<storage, read> b: array<element>;
+@group(0) @binding(2) var<storage, read_write> found: array<element>;
 
 @compute @workgroup_size(64)
 fn probe(@builtin(local_invocation_id) local_id: vec3<u32>) {{
@@ -26,43 +28,59 @@ fn probe(@builtin(local_invocation_id) local_id: vec3<u32>) {{
         found[i] = a[i] + b[i];
         found[i + {_COUNT}u] = a[i] * b[i];
         found[i + {2 * _COUNT}u] = a[i] / b[i];
-        found[i + {3 * _COUNT}u] = sqrt(abs(a[i]));
+        found[i + {3 * _COUNT}u] = a[i] / element(3);
+        found[i + {4 * _COUNT}u] = sqrt(abs(a[i]));
     }}
 }}
 """
 
 
-def float_features(device: Any) -> set[str]:
-    """`subnormals` where they are kept, `correct_division` where quotients and square roots round to nearest."""
-    a, b = _operands()
-    sums, products, quotients, roots = _computed(device, a, b)
+def float_features(device: Any, dtypes: frozenset[DType]) -> set[str]:
+    """`subnormals` where they are kept, `correct_division` where quotients and square roots round to nearest.
+
+    Both hold of f32, and of f64 where that is among the dtypes.
+    """
+    found = {"subnormals", "correct_division"}
+    for dtype in (f32, f64):
+        if dtype in dtypes:
+            found &= _features(device, *_operands(dtype), dtype)
+    return found
+
+
+def _features(device: Any, a: Any, b: Any, dtype: DType) -> set[str]:
+    """The same, of one dtype."""
+    sums, products, quotients, thirds, roots = _computed(device, a, b, dtype)
     normal = slice(_COUNT // 2, None)
     with np.errstate(all="ignore"):
         kept = np.array_equal(sums, a + b) and np.array_equal(products, a * b)
         divided = np.array_equal(quotients[normal], (a / b)[normal])
+        divided &= np.array_equal(thirds[normal], (a / dtype.dtype.type(3))[normal])
         divided &= np.array_equal(roots[normal], np.sqrt(np.abs(a))[normal])
     return {name for name, holds in (("subnormals", kept), ("correct_division", divided)) if holds}
 
 
-def _operands() -> tuple[Any, Any]:
+def _operands(dtype: DType) -> tuple[Any, Any]:
     """Subnormal numbers against powers of two around 1, then numbers of every size whose quotients are normal."""
     random = np.random.default_rng(0)
     half = _COUNT // 2
-    bits = random.integers(1, 1 << 24, half, dtype=np.uint32)
-    bits[:4] = 1, 0x7FFFFF, 0x800000, 0x800001
-    small = (bits | random.integers(0, 2, half, dtype=np.uint32) << np.uint32(31)).view(np.float32)
-    exponents = random.integers(-100, 127, half)
-    sizes = random.uniform(1, 2, half) * 2.0**exponents, random.uniform(1, 2, half) * 2.0 ** (exponents // 2)
-    a = np.concatenate([small, sizes[0].astype(np.float32)])
-    b = np.concatenate([np.float32(2.0) ** random.integers(-1, 2, half), sizes[1].astype(np.float32)])
-    return a, b.astype(np.float32)
+    unsigned, digits, top = (np.uint32, 23, 127) if dtype is f32 else (np.uint64, 52, 1023)
+    bits = random.integers(1, 2 << digits, half, dtype=unsigned)
+    bits[:4] = 1, (1 << digits) - 1, 1 << digits, (1 << digits) + 1
+    small = (bits | random.integers(0, 2, half, dtype=unsigned) << unsigned(dtype.bits - 1)).view(dtype.dtype)
+    exponents = random.integers(27 - top, top, half)
+    sizes = (np.ldexp(random.uniform(1, 2, half), each) for each in (exponents, exponents // 2))
+    large, divisors = (each.astype(dtype.dtype) for each in sizes)
+    a = np.concatenate([small, large])
+    b = np.concatenate([np.ldexp(1.0, random.integers(-1, 2, half)).astype(dtype.dtype), divisors])
+    return a, b
 
 
-def _computed(device: Any, a: Any, b: Any) -> Any:
-    """The rows of sums, products, quotients and roots that the device gives."""
+def _computed(device: Any, a: Any, b: Any, dtype: DType) -> Any:
+    """The rows of sums, products, quotients, thirds and roots that the device gives."""
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC
-    buffers = [device.create_buffer_with_data(data=array, usage=usage) for array in (a, b, np.zeros(4 * _COUNT, "f4"))]
-    shader = device.create_shader_module(code=_SHADER)
+    arrays = a, b, np.zeros(5 * _COUNT, dtype.dtype)
+    buffers = [device.create_buffer_with_data(data=array, usage=usage) for array in arrays]
+    shader = device.create_shader_module(code=f"alias element = {dtype.name};\n{_SHADER}")
     pipeline = device.create_compute_pipeline(layout="auto", compute={"module": shader, "entry_point": "probe"})
     group = device.create_bind_group(
         layout=pipeline.get_bind_group_layout(0),
@@ -75,7 +93,7 @@ def _computed(device: Any, a: Any, b: Any) -> Any:
     work.dispatch_workgroups(1)
     work.end()
     device.queue.submit([encoder.finish()])
-    found = np.frombuffer(device.queue.read_buffer(buffers[2]), np.float32).reshape(4, _COUNT)
+    found = np.frombuffer(device.queue.read_buffer(buffers[2]), dtype.dtype).reshape(5, _COUNT)
     for buffer in buffers:
         buffer.destroy()
     return found

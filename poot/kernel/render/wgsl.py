@@ -321,6 +321,8 @@ class _Wgsl(WgslExpressions):
         if dtype.bits == 64 and not self.target.has("int64_atomics"):
             raise self.unsupported(f"atomic {stmt.op} on {dtype}", "the adapter has no 64-bit atomics", stmt.where)
         place = self._element_at(array, flat)
+        if stmt.op == "add" and dtype.is_float and not self.opaque(stmt.value):
+            value = self.fence(value, dtype)
         if stmt.op == "compare_exchange" or (stmt.op == "add" and dtype.is_float):
             key = f"atomic_{stmt.op}_{name}"
             function = self.helper(

@@ -2,6 +2,8 @@
 
 Compilers of WGSL may reassociate floats and may assume that there are no NaNs; what must not depend on either works on
 bits, and `params.zero`, which is 0 at run time and unknown to the compiler, fences what it must not see through.
+Where a number is tested for NaN its bits are mixed with that too: from the bits of a sum or product as it stands, a
+compiler can tell that there is no NaN to be found.
 """
 
 from __future__ import annotations
@@ -18,30 +20,33 @@ def type_of(dtype: DType) -> str:
     return dtype.name
 
 
+#: The zero of 64 bits, unknown in both words: compilers take 64-bit integers apart, and sign and exponent stand high.
+ZERO_64 = "(u64(params.zero) * 0x100000001lu)"
+
 FENCE: dict[DType, str] = {
     f32: """
 // The value itself, in a form that the compiler cannot simplify together with its surroundings.
 fn fence_f32(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) ^ params.zero);
 }""",
-    f64: """
+    f64: f"""
 // The value itself, in a form that the compiler cannot simplify together with its surroundings.
-fn fence_f64(x: f64) -> f64 {
-    return bitcast<f64>(bitcast<u64>(x) ^ u64(params.zero));
-}""",
+fn fence_f64(x: f64) -> f64 {{
+    return bitcast<f64>(bitcast<u64>(x) ^ {ZERO_64});
+}}""",
 }
 
 APART: dict[DType, str] = {
     f32: """
-// The value itself, which the compiler cannot know to equal what it is subtracted from, or divides.
+// The value itself, which the compiler cannot know to be one that it meets, be that fenced or not.
 fn apart_f32(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) + params.zero);
 }""",
-    f64: """
-// The value itself, which the compiler cannot know to equal what it is subtracted from, or divides.
-fn apart_f64(x: f64) -> f64 {
-    return bitcast<f64>(bitcast<u64>(x) + u64(params.zero));
-}""",
+    f64: f"""
+// The value itself, which the compiler cannot know to be one that it meets, be that fenced or not.
+fn apart_f64(x: f64) -> f64 {{
+    return bitcast<f64>(bitcast<u64>(x) + {ZERO_64});
+}}""",
 }
 
 HOLDS = """
@@ -53,12 +58,12 @@ fn holds(comparison: bool) -> bool {
 IS_NAN: dict[DType, str] = {
     f32: """
 fn is_nan_f32(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+    return ((bitcast<u32>(x) ^ params.zero) & 0x7fffffffu) > 0x7f800000u;
 }""",
-    f64: """
-fn is_nan_f64(x: f64) -> bool {
-    return (bitcast<u64>(x) & 0x7ffffffffffffffflu) > 0x7ff0000000000000lu;
-}""",
+    f64: f"""
+fn is_nan_f64(x: f64) -> bool {{
+    return ((bitcast<u64>(x) ^ {ZERO_64}) & 0x7ffffffffffffffflu) > 0x7ff0000000000000lu;
+}}""",
 }
 
 
@@ -184,7 +189,7 @@ fn f16_to_f32(bits: u32) -> f32 {
 
 F32_TO_F16 = """
 fn f32_to_f16(x: f32) -> u32 {
-    let bits = bitcast<u32>(x);
+    let bits = bitcast<u32>(x) ^ params.zero;
     let sign = (bits >> 16u) & 0x8000u;
     let size = bits & 0x7fffffffu;
     if (size > 0x7f800000u) {
@@ -212,19 +217,19 @@ fn bf16_to_f32(bits: u32) -> f32 {
 
 F32_TO_BF16 = """
 fn f32_to_bf16(x: f32) -> u32 {
-    let bits = bitcast<u32>(x);
+    let bits = bitcast<u32>(x) ^ params.zero;
     let nan = (bits & 0x7fffffffu) > 0x7f800000u;
     return select((bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u, (bits >> 16u) | 64u, nan);
 }"""
 
-F64_TO_ODD = """
+F64_TO_ODD = f"""
 // To f32 so that a second rounding is right: the bits past those that it holds are gathered in its last one.
-fn f64_to_odd(x: f64) -> f32 {
-    let bits = bitcast<u64>(x);
+fn f64_to_odd(x: f64) -> f32 {{
+    let bits = bitcast<u64>(x) ^ {ZERO_64};
     let lost = u32(clamp(926 - i32((bits >> 52u) & 0x7fflu), 29, 45));
     let mask = (1lu << lost) - 1lu;
     return f32(bitcast<f64>((bits & ~mask) | select(0lu, mask + 1lu, (bits & mask) != 0lu)));
-}"""
+}}"""
 
 
 def integer_to_odd(t: str) -> str:

@@ -59,11 +59,10 @@ class WgslExpressions(WgslFences):
     def _special(self, value: float, dtype: DType) -> Code:
         """NaN or infinity, which are no constants in WGSL: by bits that are known at run time."""
         if dtype is f64:
-            self.needs_int64(f64)
             bits = 0x7FF8 << 48 if math.isnan(value) else (0x7FF0 if value > 0 else 0xFFF0) << 48
-            return Code(f"bitcast<f64>(0x{bits:x}lu ^ u64(params.zero))")
-        bits = 0x7FC00000 if math.isnan(value) else 0x7F800000 if value > 0 else 0xFF800000
-        return Code(f"bitcast<f32>(0x{bits:x}u ^ params.zero)")
+        else:
+            bits = 0x7FC00000 if math.isnan(value) else 0x7F800000 if value > 0 else 0xFF800000
+        return self.from_bits(bits, dtype)
 
     # --- operations ---
 
@@ -73,7 +72,8 @@ class WgslExpressions(WgslFences):
         if name == "select":
             return self._select(expr, args)
         if name == "bitcast":
-            return self.bitcast(args[0], dtype, expr.dtype)
+            seen_through = dtype in (f32, f64) and not self.opaque(expr.args[0])
+            return self.bitcast(self.fence(args[0], dtype) if seen_through else args[0], dtype, expr.dtype)
         if dtype is bool_:
             return _truth(name, args)
         if name in COMPARE:
@@ -84,20 +84,19 @@ class WgslExpressions(WgslFences):
         condition = self.resolved(expr.args[0])
         values = list(args[1:])
         if expr.dtype in (f32, f64) and isinstance(condition, Op) and condition.name in COMPARE:
-            compared = [self.resolved(arg) for arg in condition.args]
+            compared = [self.unsigned(arg) for arg in condition.args]
             for side, arg in enumerate(expr.args[1:]):
-                if not isinstance(arg, Const) and self.resolved(arg) in compared:
-                    values[side] = self.fence(values[side], expr.dtype)
+                if not isinstance(arg, Const) and self.unsigned(arg) in compared:
+                    values[side] = self.apart(values[side], expr.dtype)
         test = args[0].plain or args[0].text
         return Code(f"select({values[1].text}, {values[0].text}, {test})")
 
     def _compare(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         left, right = args
         if dtype.is_float:
-            same = self.resolved(expr.args[0]) == self.resolved(expr.args[1])
-            if self.made_by(expr.args[0], "add", "sub"):
+            if self.may_mislead(expr.args[0]):
                 left = self.fence(left, dtype)
-            if self.made_by(expr.args[1], "add", "sub") or same:
+            if self.may_mislead(expr.args[1]) or self.may_be_one(*expr.args):
                 right = self.fence(right, dtype)
             if expr.name == "ne":  # the language's own != is false where an operand is NaN
                 return Code(f"!({left.at(PRODUCT)} == {right.at(PRODUCT)})", UNARY)
@@ -108,8 +107,8 @@ class WgslExpressions(WgslFences):
 
     def _float(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         name = expr.name
-        if name in EXACT and dtype is f32 and not self.target.has("correct_division"):
-            return Code(f"{self.helper(*EXACT[name])}({', '.join(arg.text for arg in args)})")
+        if (name, dtype) in EXACT and not self.target.has("correct_division"):
+            return self._exact(name, dtype, args)
         if name in ARITHMETIC:
             left, right = (self.operand(expr, side, code) for side, code in enumerate(args))
             sign, level = ARITHMETIC[name]
@@ -121,8 +120,18 @@ class WgslExpressions(WgslFences):
                 self.needs_int64(f64)
             text = helpers.ordered(dtype, name == "max", self.is_nan(dtype))
             return Code(f"{self.helper(f'{name}_{dtype.name}', text)}({args[0].text}, {args[1].text})")
-        argument = self.fence(args[0], dtype) if isinstance(expr.args[0], Const) else args[0]  # no constant expression
+        # No constant expression, and no root of a square.
+        fenced = isinstance(expr.args[0], Const) or (name == "sqrt" and self.may_mislead(expr.args[0]))
+        argument = self.fence(args[0], dtype) if fenced else args[0]
         return Code(f"{name}({argument.text})")
+
+    def _exact(self, name: str, dtype: DType, args: Sequence[Code]) -> Code:
+        """A quotient or a root that is worked out on bits."""
+        function, text = EXACT[name, dtype]
+        if dtype is f64:
+            self.needs_int64(f64)
+            text = text.replace("clz_64", self.helper("clz_64", helpers.CLZ_64))
+        return Code(f"{self.helper(function, text)}({', '.join(arg.text for arg in args)})")
 
     def _integer(self, expr: Op, dtype: DType, args: Sequence[Code]) -> Code:
         name = expr.name
@@ -157,7 +166,7 @@ class WgslExpressions(WgslFences):
         if dtype.bits == 64:
             text = helpers.CLZ_64 if name == "clz" else helpers.POPCOUNT_64
             unsigned = arg.text if t == "u64" else f"bitcast<u64>({arg.text})"
-            return Code(f"{t}({self.helper(f'{name}_64', text)}({unsigned}))")
+            return self.extended(Code(f"{self.helper(f'{name}_64', text)}({unsigned})"), False, t)
         if dtype.bits < 32 and t == "i32":
             arg = Code(f"{arg.at(UNARY)} & 0x{(1 << dtype.bits) - 1:x}", LOOSE)
         if name == "popcount":

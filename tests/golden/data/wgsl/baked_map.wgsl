@@ -13,7 +13,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> y: array<f32>;
 
 fn is_nan_f32(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+    return ((bitcast<u32>(x) ^ params.zero) & 0x7fffffffu) > 0x7f800000u;
 }
 
 fn max_f32(a: f32, b: f32) -> f32 {

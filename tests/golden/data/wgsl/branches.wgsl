@@ -15,6 +15,11 @@ struct Params {
 @group(0) @binding(1) var<storage, read> x: array<f32>;
 @group(0) @binding(2) var<storage, read_write> y: array<f32>;
 
+// The value itself, in a form that the compiler cannot simplify together with its surroundings.
+fn fence_f32(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) ^ params.zero);
+}
+
 // A comparison that is not turned round where a branch negates it: that would be wrong for NaN.
 fn holds(comparison: bool) -> bool {
     return select(0u, 1u, comparison) != params.zero;
@@ -47,12 +52,12 @@ fn branches(
     }
     var v = x[params.x_first + thread_x];
     // <golden branches>:1: if v < 0:
-    if (holds(v < zero)) {
+    if (holds(fence_f32(v) < zero)) {
         // <golden branches>:2: v = -v
-        v = -v;
+        v = -fence_f32(v);
     } else {
         // <golden branches>:3: v = v + 1
-        v = v + 1.0f;
+        v = fence_f32(v) + 1.0f;
     }
     // <golden branches>:4: y[i] = v
     y[params.y_first + thread_x] = v;

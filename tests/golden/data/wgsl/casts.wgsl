@@ -38,7 +38,7 @@ fn store_to_bool(element_number: i32, new_value: bool) {
 }
 
 fn is_nan_f64(x: f64) -> bool {
-    return (bitcast<u64>(x) & 0x7ffffffffffffffflu) > 0x7ff0000000000000lu;
+    return ((bitcast<u64>(x) ^ (u64(params.zero) * 0x100000001lu)) & 0x7ffffffffffffffflu) > 0x7ff0000000000000lu;
 }
 
 fn f64_to_i8(x: f64) -> i32 {
@@ -95,14 +95,14 @@ fn f64_to_u32(x: f64) -> u32 {
 
 // To f32 so that a second rounding is right: the bits past those that it holds are gathered in its last one.
 fn f64_to_odd(x: f64) -> f32 {
-    let bits = bitcast<u64>(x);
+    let bits = bitcast<u64>(x) ^ (u64(params.zero) * 0x100000001lu);
     let lost = u32(clamp(926 - i32((bits >> 52u) & 0x7fflu), 29, 45));
     let mask = (1lu << lost) - 1lu;
     return f32(bitcast<f64>((bits & ~mask) | select(0lu, mask + 1lu, (bits & mask) != 0lu)));
 }
 
 fn f32_to_f16(x: f32) -> u32 {
-    let bits = bitcast<u32>(x);
+    let bits = bitcast<u32>(x) ^ params.zero;
     let sign = (bits >> 16u) & 0x8000u;
     let size = bits & 0x7fffffffu;
     if (size > 0x7f800000u) {
@@ -137,7 +137,7 @@ fn store_to_f16(element_number: i32, new_value: u32) {
 }
 
 fn f32_to_bf16(x: f32) -> u32 {
-    let bits = bitcast<u32>(x);
+    let bits = bitcast<u32>(x) ^ params.zero;
     let nan = (bits & 0x7fffffffu) > 0x7f800000u;
     return select((bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u, (bits >> 16u) | 64u, nan);
 }

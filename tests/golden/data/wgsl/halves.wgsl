@@ -24,13 +24,13 @@ fn bf16_to_f32(bits: u32) -> f32 {
 }
 
 fn f32_to_bf16(x: f32) -> u32 {
-    let bits = bitcast<u32>(x);
+    let bits = bitcast<u32>(x) ^ params.zero;
     let nan = (bits & 0x7fffffffu) > 0x7f800000u;
     return select((bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u, (bits >> 16u) | 64u, nan);
 }
 
 fn f32_to_f16(x: f32) -> u32 {
-    let bits = bitcast<u32>(x);
+    let bits = bitcast<u32>(x) ^ params.zero;
     let sign = (bits >> 16u) & 0x8000u;
     let size = bits & 0x7fffffffu;
     if (size > 0x7f800000u) {

@@ -52,7 +52,7 @@ fn mandelbrot(
     var z = zero;
     var count = 0;
     // <golden mandelbrot>:2: while z * z < 4 and count < 100:
-    while (holds(z * z < 4.0f) && (count < 100)) {
+    while (holds(fence_f32(z * z) < 4.0f) && (count < 100)) {
         // <golden mandelbrot>:3: z = z * z + c
         z = fence_f32(z * z) + fence_f32(c);
         // <golden mandelbrot>:4: count += 1

@@ -27,7 +27,7 @@ struct Params {
 @group(0) @binding(9) var<storage, read_write> least: array<f32>;
 
 fn is_nan_f32(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+    return ((bitcast<u32>(x) ^ params.zero) & 0x7fffffffu) > 0x7f800000u;
 }
 
 fn min_f32(a: f32, b: f32) -> f32 {
