@@ -220,6 +220,32 @@ def test_every_part_of_a_program_counts_its_own(late: Device, seen: Seen) -> Non
     assert len(found) >= 3 and all(done == total for done, total in found)
 
 
+@pytest.mark.parametrize(("name", "recorded"), [("opencl", False), ("wgpu", False), ("wgpu", True)])
+def test_a_call_in_the_middle(name: str, recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a signal's handler makes it: of the same function on other arrays, while kernels are launched first.
+
+    On wgpu they are so in a replay as well, where buffers are bound that a kernel both reads and writes.
+    """
+    device = poot.device(name)
+    function = fresh(device)
+    x, y = poot.asarray(X, device=device), poot.asarray(X + 1, device=device)
+    second = np.asarray(function(y))
+    function = function if recorded else fresh(device)
+    forget(device)
+    inner: list[Any] = []
+
+    def between(work: Work) -> None:
+        work.done += 1
+        if work.text == "starting" and not inner:
+            inner.append(None)
+            inner[0] = function(y)
+
+    monkeypatch.setattr(Work, "advance", between)
+    outer = function(x)
+    np.testing.assert_allclose(np.asarray(outer), expected(), rtol=1e-6)
+    np.testing.assert_array_equal(np.asarray(inner[0]), second)
+
+
 def test_adapters_that_compile_before_are_not_held_up(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     device = poot.device("wgpu")
     assert getattr(device.backend, "_compiles_late") is True  # noqa: B009

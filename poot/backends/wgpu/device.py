@@ -325,9 +325,11 @@ class WgpuDevice:
             commands.append((pipeline.made, group, dispatch.counts))
             if self._compiles_late and not pipeline.launched:
                 fresh[id(pipeline)] = pipeline, group
-        recording.params.upload(self._queue)
         if fresh:
             self._start(list(fresh.values()))
+            self._bind(recording, bindings)  # a signal's handler may have bound others meanwhile
+            return
+        recording.params.upload(self._queue)
         recording.commands, recording.bound = tuple(commands), bound
 
     def _start(self, fresh: Sequence[tuple[Pipeline, Any]]) -> None:
