@@ -180,16 +180,11 @@ def devices() -> DeviceReports:
     )
 
 
-_TRACE = "move them to one device first, or pass device= to poot.trace."
-
-
-def choose(
-    requested: str | Device | None, homes: Iterable[DeviceBackend], remedy: str | None = _TRACE
-) -> DeviceBackend:
+def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> DeviceBackend:
     """The device of a call: `requested`, else the common one of `homes` (where arguments live), else the default.
 
-    DeviceMismatchError, with the `remedy`, where arguments live on several, DeviceLostError where one of these has been
-    lost.
+    DeviceMismatchError where arguments live on several, which whoever knows them names (`apart`), DeviceLostError where
+    one of these has been lost.
     """
     if requested is not None:
         return device(requested).backend
@@ -199,9 +194,24 @@ def choose(
         if not any(same_memory(home, other) for other in found):
             found.append(home)
     if len(found) > 1:
-        names = ", ".join(sorted(home.name for home in found))
-        raise DeviceMismatchError(devices=names, where=user_location(), remedy=remedy)
+        raise DeviceMismatchError(devices=", ".join(home.name for home in found))
     return found[0] if found else default()
+
+
+#: How many arrays of one device a message names.
+_NAMED = 3
+
+
+def apart(arrays: Iterable[tuple[str, DeviceBackend]], remedy: str | None = None) -> DeviceMismatchError:
+    """The error for arrays on several devices, which says of each, by its name, where it lives."""
+    homes: dict[str, list[str]] = {}
+    for name, home in arrays:
+        homes.setdefault(home.name, []).append(name)
+    parts: list[str] = []
+    for home, names in homes.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        parts.append(f"{', '.join(names[:_NAMED])}{more} on {home}")
+    return DeviceMismatchError(devices="; ".join(parts), remedy=remedy)
 
 
 def precision_of(own: Precision, requested: str | Device | None, backend: DeviceBackend | None) -> Precision:

@@ -57,8 +57,14 @@ def decode(
     return error(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=place)
 
 
+#: Held while a check gets the lock of its own, which few of them ever need.
+_first_use = forks.Lock()
+
+
 class FaultCheck:
     """The fault record of one run, read at most once; every later check gives the same answer."""
+
+    __slots__ = ("__weakref__", "_device", "_error", "_kernels", "_lock", "_program", "record", "where")
 
     def __init__(
         self, device: DeviceBackend, record: Buffer, program: Program, kernels: Sequence[CompiledKernel]
@@ -70,11 +76,13 @@ class FaultCheck:
         #: The line of the call, where the program's own lines are another caller's.
         self.where: SourceLocation | None = None
         self._error: PootError | None = None
-        self._lock = forks.Lock()
+        self._lock: forks.Lock | None = None
 
     def check(self) -> None:
         """Raise the fault of the run, if there was one."""
-        with self._lock:
+        with _first_use:
+            lock = self._lock = self._lock or forks.Lock()
+        with lock:
             if self.record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
                 self._device.read(BufferView(self.record), words)
@@ -91,5 +99,5 @@ class FaultCheck:
             self._device.free(record)
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not finalizing():
+        if self.record is not None and not finalizing():
             self.discard()
