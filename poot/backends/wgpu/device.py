@@ -19,11 +19,22 @@ import numpy as np
 from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
 from poot.backends.inherited import Inherited, require_process
 from poot.backends.loss import require_alive
+from poot.backends.progress import working
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.backends.wgpu.adapter import adapter, adapters, open_adapter, wgpu
 from poot.backends.wgpu.probe import float_features
-from poot.backends.wgpu.recording import BLOCK_WORDS, Dispatch, Parameters, WgpuBuffer, WgpuKernel, is_loss
+from poot.backends.wgpu.recording import (
+    BLOCK_WORDS,
+    Command,
+    Dispatch,
+    Parameters,
+    Pipeline,
+    WgpuBuffer,
+    WgpuKernel,
+    encoded,
+    is_loss,
+)
 from poot.dtypes import DType, u8, u32
 from poot.errors import AllocationError, DeviceError, DeviceLostError, DeviceUnavailableError, PootError
 from poot.kernel.build import KernelBuilder
@@ -62,7 +73,7 @@ class WgpuRecording:
     rebindable: tuple[int, ...]
     params: Parameters
     bound: tuple[tuple[int, int], ...] | None = None
-    commands: tuple[tuple[Any, Any, tuple[int, int, int]], ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
 class WgpuDevice:
@@ -74,8 +85,10 @@ class WgpuDevice:
         self.name = name
         self.lost: str | None = None
         self.forked = False
-        self._device, target = _opened(name, adapter(ordinal))
-        self.target = target
+        chosen = adapter(ordinal)
+        self._device, self.target = _opened(name, chosen)
+        #: Whether the driver compiles a pipeline when it is first launched, as those that run on the CPU do.
+        self._compiles_late = chosen.info["adapter_type"] == "CPU"
         self._queue = self._device.queue
         self._limits = dict(self.target.limits)
         self._largest = self._device.limits["max-buffer-size"]
@@ -292,17 +305,7 @@ class WgpuDevice:
             return
         with self._using("launch"):
             self._bind(recording, bindings)
-            encoder = self._device.create_command_encoder()
-            work = encoder.begin_compute_pass()
-            last = None
-            for pipeline, group, counts in recording.commands:
-                if pipeline is not last:
-                    work.set_pipeline(pipeline)
-                    last = pipeline
-                work.set_bind_group(0, group)
-                work.dispatch_workgroups(*counts)
-            work.end()
-            self._queue.submit([encoder.finish()])
+            self._queue.submit([encoded(self._device, recording.commands)])
 
     def _bind(self, recording: WgpuRecording, bindings: Sequence[BufferView]) -> None:
         """Make the commands and parameters for some bindings, unless the last ones were the same."""
@@ -314,13 +317,29 @@ class WgpuDevice:
         for position, view in zip(recording.rebindable, bindings, strict=True):
             table[position] = view
         limit = self._limits["binding_bytes"]
-        commands: list[tuple[Any, Any, tuple[int, int, int]]] = []
+        commands: list[Command] = []
+        fresh: dict[int, tuple[Pipeline, Any]] = {}
         for step in recording.steps:
             dispatch = step if isinstance(step, Dispatch) else step.choose(table)
             pipeline, group = dispatch.bind(self._device, table, recording.params, limit)
-            commands.append((pipeline, group, dispatch.counts))
+            commands.append((pipeline.made, group, dispatch.counts))
+            if self._compiles_late and not pipeline.launched:
+                fresh[id(pipeline)] = pipeline, group
+        if fresh:
+            self._start(list(fresh.values()))
+            self._bind(recording, bindings)  # a signal's handler may have bound others meanwhile
+            return
         recording.params.upload(self._queue)
         recording.commands, recording.bound = tuple(commands), bound
+
+    def _start(self, fresh: Sequence[tuple[Pipeline, Any]]) -> None:
+        """Have the driver compile: a launch of no work-groups does, and whatever ends this, no step has run."""
+        with working("starting", len(fresh), "kernels") as work:
+            for pipeline, group in fresh:
+                self._queue.submit([encoded(self._device, [(pipeline.made, group, (0, 0, 0))])])
+                self._fetch(_buffer(self._no_fault), 0, 4)
+                pipeline.launched = True
+                work.advance()
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []
