@@ -276,6 +276,7 @@ class GraphError(PootError, ValueError):
 
     about_a_call = True
     template = "{equation}: {message}"
+    default_remedy = "make graphs with poot.trace(f).graph(…) or a Builder, which check each equation as it is made."
 
 
 class GraphSyntaxError(PootError, ValueError):
@@ -458,7 +459,7 @@ class TargetError(PootError, ValueError):
 
     about_a_call = True
     template = "unknown target {name!r}: {message}"
-    default_remedy = "name one of these, or pass the target of a device: poot.device(…).target."
+    default_remedy = 'write "cpu", "cuda:sm_90" and the like, or pass the target of a device: poot.device(…).target.'
 
 
 # --- devices and engines --------------------------------------------------------------------------------------------
@@ -469,6 +470,7 @@ class DeviceError(PootError, RuntimeError):
 
     about_a_call = True
     template = "device {device}: {message}"
+    default_remedy = "run `poot doctor`, which says what works here, or use another device."
 
 
 class DeviceUnavailableError(DeviceError):

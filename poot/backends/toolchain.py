@@ -11,8 +11,10 @@ import importlib
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from typing_extensions import override
 
 from poot import forks
 from poot.errors import CompileError, Unsupported
@@ -22,7 +24,7 @@ from poot.kernel.text import kernel_hash
 from poot.target import Language, Target
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CompiledKernel:
     """A kernel compiled for one target: what a device needs to load and launch it.
 
@@ -35,10 +37,15 @@ class CompiledKernel:
     language: Language
     artifact: Any
     entry: str
-    source: str = field(repr=False)
+    source: str
     slots: tuple[Slot, ...] = ()
     sites: tuple[FaultSite, ...] = ()
     resources: tuple[tuple[str, int], ...] = ()
+
+    @override
+    def __repr__(self) -> str:
+        size = "x".join(map(str, self.kernel.workgroup))
+        return f"<compiled kernel {self.kernel.name}: {self.language} for {self.target}, work-groups of {size}>"
 
 
 @dataclass(frozen=True, slots=True)

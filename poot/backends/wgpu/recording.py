@@ -270,4 +270,5 @@ def _misplaced(compiled: CompiledKernel, byte: int, itemsize: int) -> LaunchErro
         kernel=compiled.kernel.name,
         message=f"a view starts at byte {byte}, which is no multiple of its elements' {itemsize} bytes",
         where=compiled.kernel.where,
+        remedy="pass a copy of the array, which starts where its memory does.",
     )
