@@ -18,15 +18,17 @@ import numpy as np
 from poot.backends.device import BufferView, LaunchSpec, launch_arguments
 from poot.backends.toolchain import CompiledKernel
 from poot.backends.wgpu.adapter import wgpu
-from poot.dtypes import bool_
+from poot.dtypes import DType, bool_
 from poot.errors import CompileError, DeviceError, LaunchError
-from poot.kernel.ir import Slot
+from poot.kernel.build import KernelBuilder
+from poot.kernel.ir import Kernel, Slot
 from poot.kernel.render.threads_text import ThreadsSource
 from poot.kernel.render.wgsl_parameters import FIXED_WORDS, parameter_words
 
 BLOCK_WORDS = 64
 """Parameters of a launch start at multiples of 256 bytes, as bindings of storage buffers have to."""
 
+COPY_LANES = 256
 _BIND_GROUPS = 16
 _BINDING_ALIGN = 256
 
@@ -38,6 +40,19 @@ _LOSS = re.compile(r"device (is |was )?lost|device_?lost", re.IGNORECASE)
 def is_loss(error: BaseException) -> bool:
     """Whether an error of wgpu says that the device has stopped working for good."""
     return _LOSS.search(str(error)) is not None
+
+
+#: What ends a device besides its own end: wgpu names the call alone, and makes no difference between the errors.
+_CAUSES = {
+    "In wgpuDeviceCreateComputePipeline": "its driver could not make this kernel, and wgpu gives a device up for that",
+    "Not enough memory": "wgpu gives a device up that has no memory for what passes through; smaller arrays may help",
+}
+
+
+def why_lost(error: BaseException) -> str:
+    """What wgpu says of the error that ended a device, and what that means."""
+    said = str(error)
+    return "; ".join([said, *(cause for sign, cause in _CAUSES.items() if sign in said)])
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -244,3 +259,13 @@ def _misplaced(compiled: CompiledKernel, byte: int, itemsize: int) -> LaunchErro
         message=f"a view starts at byte {byte}, which is no multiple of its elements' {itemsize} bytes",
         where=compiled.kernel.where,
     )
+
+
+def copy_kernel(dtype: DType) -> Kernel:
+    """`target[i] = source[i]`."""
+    k = KernelBuilder(f"copy_{dtype.name}", workgroup=(COPY_LANES, 1, 1), threads=(None, 1, 1))
+    source = k.buffer("source", dtype, "read", (None,))
+    target = k.buffer("target", dtype, "write", (None,))
+    index = k.index("thread", 0)
+    k.store(target, (index,), k.load(source, (index,)))
+    return k.finish()
