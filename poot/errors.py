@@ -84,8 +84,13 @@ class PootError(Exception):
         self.remedy: str = self.default_remedy if remedy is None else remedy
         super().__init__(self._render())
 
+    @property
+    def summary(self) -> str:
+        """What went wrong, without the line and the remedy: for messages that tell of another error."""
+        return self.template.format_map(self.fields)
+
     def _render(self) -> str:
-        parts = [self.template.format_map(self.fields)]
+        parts = [self.summary]
         if self.where is not None:
             parts.append(self.where.render())
         if self.remedy:
@@ -110,9 +115,9 @@ class PootError(Exception):
         return self
 
 
-def retyped(error: PootError, typed: type[PootError]) -> PootError:
-    """The same error as one of another type."""
-    made = typed(where=error.where, remedy=error.remedy, **error.fields)
+def retyped(error: PootError, typed: type[PootError], fields: dict[str, Any] | None = None) -> PootError:
+    """The same error as one of another type, or with other fields."""
+    made = typed(where=error.where, remedy=error.remedy, **(error.fields if fields is None else fields))
     made._guessed = error._guessed  # pyright: ignore[reportPrivateUsage]
     return made
 
@@ -184,6 +189,8 @@ class ExchangeError(PootError, BufferError):
 class BuilderError(PootError, ValueError):
     """A call on a Builder, or an operation on its handles, that cannot succeed."""
 
+    about_a_call = True
+
 
 class ForeignHandleError(BuilderError):
     """A handle that belongs to another builder or trace."""
@@ -252,22 +259,26 @@ class LimitError(BuilderError):
     template = "{resource}: {attempted} is past the limit of {limit}"
     default_remedy = "raise {resource} in the limits, or make the program smaller."
 
+    @property
     @override
-    def _render(self) -> str:
-        first, end, rest = super()._render().partition("\n")
-        return f"{first}, {self.fields['by']}{end}{rest}" if self.fields.get("by") else first + end + rest
+    def summary(self) -> str:
+        text = super().summary
+        return f"{text}, {self.fields['by']}" if self.fields.get("by") else text
 
 
 class GraphError(PootError, ValueError):
     """A graph that does not type-check; names the equation."""
 
+    about_a_call = True
     template = "{equation}: {message}"
 
 
 class GraphSyntaxError(PootError, ValueError):
     """Graph text that does not parse."""
 
+    about_a_call = True
     template = "line {line}: {message}: {text!r}"
+    default_remedy = "write it as `print(graph)` does."
 
 
 class TraceError(PootError, TypeError):
@@ -310,7 +321,9 @@ class CaptureError(TraceError):
 class FeatureError(PootError, AttributeError):
     """A feature of other libraries that poot does not have; the message names it."""
 
+    about_a_call = True
     template = "poot has no {feature} yet"
+    default_remedy = "compute it with what there is: `dir(poot.ops)` lists the operations."
 
 
 #: Transformations of functions that there are not, of `poot` and of traced functions.
@@ -322,6 +335,7 @@ TRANSFORMATIONS = frozenset(
 class EvaluateError(PootError, ValueError):
     """Bindings of an evaluation or step that do not fit its graph."""
 
+    about_a_call = True
     template = "{what}: {message}"
 
 
@@ -387,6 +401,7 @@ class KernelFault(PootError, IndexError):
 class LaunchError(PootError, ValueError):
     """Arguments, grid or work-group of a launch that do not fit the kernel; nothing has run."""
 
+    about_a_call = True
     template = "kernel {kernel}: {message}"
 
 
@@ -396,6 +411,7 @@ class LaunchError(PootError, ValueError):
 class CompileError(PootError, RuntimeError):
     """A program or kernel that did not compile; carries the compiler's own message."""
 
+    about_a_call = True
     template = "{what} did not compile for {target}: {message}"
     default_remedy = (
         "its compiler refused the text, which `.source(…)` of the kernel or program shows; another device or language "
@@ -428,13 +444,16 @@ class Unsupported(CompileError):
 class PlacementError(PootError, ValueError):
     """A placement of a graph over devices that cannot be compiled."""
 
+    about_a_call = True
     default_remedy = "place everything on one device: DevicePlacement.single(DeviceId(0)), TargetSet.single(…)."
 
 
 class TargetError(PootError, ValueError):
     """A target name that does not parse."""
 
+    about_a_call = True
     template = "unknown target {name!r}: {message}"
+    default_remedy = "name one of these, or pass the target of a device: poot.device(…).target."
 
 
 # --- devices and engines --------------------------------------------------------------------------------------------
@@ -443,6 +462,7 @@ class TargetError(PootError, ValueError):
 class DeviceError(PootError, RuntimeError):
     """A device that failed or cannot be used."""
 
+    about_a_call = True
     template = "device {device}: {message}"
 
 
@@ -484,6 +504,8 @@ class AllocationError(PootError, MemoryError):
 class EngineError(PootError, RuntimeError):
     """An engine, exe or entry used wrongly: after unload, twice, from another engine."""
 
+    about_a_call = True
+
 
 class StateLost(EngineError):
     """State that a failed step, or a failed assignment, left undefined."""
@@ -495,6 +517,7 @@ class StateLost(EngineError):
 class WeightError(PootError, ValueError):
     """Weights that are missing, unknown, or of the wrong shape or dtype."""
 
+    about_a_call = True
     template = "weight {name!r}: {message}"
 
 
@@ -507,10 +530,14 @@ class WeightsError(WeightError):
 class WeightFileError(PootError, ValueError):
     """A weight file that is missing, truncated or damaged."""
 
+    about_a_call = True
     template = "{path}: {message}"
+    default_remedy = "the file is damaged, or no safetensors file: fetch it again, or save the weights anew."
 
 
 class SerialisationError(PootError, ValueError):
     """A saved graph, program or target that this version does not know, or that is damaged."""
 
+    about_a_call = True
     template = "{what}: {message}"
+    default_remedy = "save it again from what it was made of; a file that was copied may be cut short."

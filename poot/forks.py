@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 _generation: list[int] = [0]
 
@@ -49,6 +49,14 @@ class Lock:
 
 
 _renewing: list[threading.Lock] = [threading.Lock()]
+
+
+def is_mine(lock: Any) -> bool:
+    """Whether this thread holds a reentrant lock, so that this is a finalizer's, a handler's or a hook's code.
+
+    The lock itself knows that whatever raises in between, as a flag beside it would not.
+    """
+    return lock._is_owned()
 
 
 class _Fork:

@@ -19,9 +19,9 @@ import optree
 from poot.api.foreign import device_array
 from poot.dtypes import ArraySpec, DType, as_dtype, is_masked
 from poot.errors import ArgumentError, CaptureError, PootError, an
+from poot.foreign import host_array
 from poot.probe import has
 from poot.trace.array import Array
-from poot.trace.foreign import host_array
 from poot.trace.source import user_location
 from poot.trace.tracer import WeakTracer
 from poot.trace.tree import flatten, key_order, leaves_of

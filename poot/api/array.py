@@ -12,11 +12,13 @@ from typing_extensions import override
 from poot.api.checks import Check, joined
 from poot.api.precision import KEPT
 from poot.backends.binding import check_array
+from poot.backends.capsules import of_host
 from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
 from poot.backends.inherited import is_forked
 from poot.backends.loss import is_lost
 from poot.backends.sharing import same_memory, sharing_of
-from poot.dtypes import ArraySpec, DTypeLike, as_dtype
+from poot.dlpack import CPU
+from poot.dtypes import ArraySpec, DTypeLike, as_dtype, bf16
 from poot.errors import ArgumentError, ArgumentTypeError, ArrayMutationError, EngineError, ExchangeError
 from poot.target import Target
 from poot.trace.array import Array, NumpyArray
@@ -25,7 +27,7 @@ from poot.trace.source import user_location
 
 _SHOWN = 1000  # repr fetches the whole array up to this many elements, and only its corners above
 _EDGE = 3
-_DLPACK_CPU = (1, 0)
+_DLPACK_CPU = (CPU, 0)
 
 
 _tokens: dict[ArraySpec, int] = {}
@@ -271,21 +273,31 @@ class DeviceArray(Array):
         """The elements as DLPack gives them: shared and marked read-only, or for copy=True a copy that may be written.
 
         On a GPU `stream` is the consumer's, which is made to wait for the array.  A consumer from before DLPack 1.0
-        cannot be told read-only: on the host it gets a BufferError, on a GPU memory that it must not write.  One that
-        wants another device than the array's gets a BufferError too, unless that is the CPU and a copy will do.
+        cannot be told read-only: on the host it gets a copy, and ExchangeError, a BufferError, for copy=False; on a GPU
+        it gets memory that it must not write.  One that wants another device than the array's gets ExchangeError too,
+        unless that is the CPU and a copy will do.
         """
         sharing, here = sharing_of(self._memory.device), self._dlpack_place()
         wanted = here if dl_device is None else dl_device
+        versioned = max_version is not None and max_version[0] >= 1
         if sharing is not None and wanted == here:
-            versioned = max_version is not None and max_version[0] >= 1
             return sharing.export(self.buffer_view(), self._spec, stream, versioned=versioned, copy=bool(copy))
         if wanted != _DLPACK_CPU or (here != _DLPACK_CPU and copy is False):
             raise self._not_exported("the host cannot address it" if wanted is None else f"DLPack device {wanted}")
         if here == _DLPACK_CPU:
             no_stream(stream)
-        array = self.numpy()
-        array = array.copy() if copy or here != _DLPACK_CPU else array
-        return array.__dlpack__() if max_version is None else array.__dlpack__(max_version=max_version)
+            if copy is False and not versioned:
+                raise ExchangeError(
+                    what=f"an array on {self.device}", where=user_location(),
+                    message="copy=False asks for its memory, which the consumer, from before DLPack 1.0, would take "
+                    "for memory that may be written",
+                    remedy="leave copy= out, which gives a copy, or pass max_version=(1, 0).",
+                )  # fmt: skip
+        copied = bool(copy) or here != _DLPACK_CPU or not versioned
+        array = self.numpy().copy() if copied else self.numpy()
+        if self.dtype is bf16:  # which NumPy does not export
+            return of_host(array, self._spec, versioned=versioned, copied=copied)
+        return array.__dlpack__(max_version=max_version) if versioned else array.__dlpack__()
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from poot.errors import ArgumentError, DeviceMismatchError
 from poot.kernel.faults import fault_error
 from poot.kernel.ir import FAULT_WORDS, Access, BufferParam, ScalarParam
 from poot.kernel.parse.definition import Size, Triple, triple
-from poot.trace.source import user_location
 
 HostArray: TypeAlias = np.ndarray[Any, Any]
+_ANOTHER = "compile it for this context, k.compile(ctx.device.target, workgroup=…), or use a Context of that device."
 _CLEAR = np.zeros(FAULT_WORDS, np.int32)
 
 
@@ -53,8 +53,11 @@ class KernelBuffer:
         sizes = shape if isinstance(shape, tuple) else (shape,)
         return KernelBuffer("write", ArraySpec(as_dtype(dtype, "KernelBuffer"), sizes), None)
 
-    def view(self, backend: DeviceBackend) -> BufferView:
-        """The memory on a device, put there at the first use; DeviceMismatchError for any other device later."""
+    def view(self, backend: DeviceBackend, name: str) -> BufferView:
+        """The memory on a device, put there at the first use; DeviceMismatchError for any other device later.
+
+        `name` is the kernel's for the buffer.
+        """
         if self._memory is None:
             host = np.zeros(self.spec.shape, self.spec.dtype.dtype) if self._host is None else self._host
             memory = Memory(backend, backend.allocate(self.spec.nbytes))
@@ -63,8 +66,7 @@ class KernelBuffer:
         require_alive(self._memory.device)
         if self._memory.device is not backend:
             raise DeviceMismatchError(
-                devices=f"a KernelBuffer on {self._memory.device.name}, the context on {backend.name}",
-                where=user_location(),
+                devices=f"the KernelBuffer of `{name}` on {self._memory.device.name}, the context on {backend.name}",
                 remedy="use a Context of its device, or make another KernelBuffer of its to_numpy().",
             )
         return BufferView(self._memory.buffer)
@@ -120,7 +122,7 @@ class Context:
         if name != kernel.name:
             fail(name, f"the compiled kernel is {kernel.name}", "dispatch it under its own name.")
         if compiled.target != backend.target:
-            fail(name, f"it is compiled for {compiled.target}, the context is {backend.name}", "compile it for both.")
+            fail(name, f"it is compiled for {compiled.target}, the context is {backend.name}", _ANOTHER)
         size = _size(name, workgroup, "workgroup")
         if size != kernel.workgroup:
             fail(name, f"workgroup={size}, compiled for {kernel.workgroup}", "pass the work-group of compile().")
@@ -128,7 +130,7 @@ class Context:
         self._check_buffers(name, kernel.buffers, buffers, compiled)
         check_sizes(kernel, [buffer.spec.shape for buffer in buffers], backend.target)
         values = _scalars(name, compiled, scalars or {})
-        views = [buffer.view(backend) for buffer in buffers]
+        views = [buffer.view(backend, param.name) for param, buffer in zip(kernel.buffers, buffers, strict=True)]
         numbers = _numbers(compiled, buffers, values, counts)
         if 0 in grid:
             return

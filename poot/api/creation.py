@@ -16,11 +16,12 @@ from poot.backends.device import DeviceBackend
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, check_plain, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError, an
+from poot.foreign import host_array
 from poot.probe import has
 from poot.trace import ops
 from poot.trace.array import Array
 from poot.trace.dispatch import active
-from poot.trace.foreign import host_array, is_foreign
+from poot.trace.foreign import is_foreign
 from poot.trace.source import user_location
 
 #: NumPy's scalars that count as Python's numbers.

@@ -18,9 +18,10 @@ from typing import Any
 from typing_extensions import override
 
 from poot.api.precision import F64, I64, KEPT, Precision
-from poot.backends.device import DeviceBackend, backend_names, open_device
+from poot.backends.device import DeviceBackend, backend_names, check_device, open_device
 from poot.backends.inherited import require_process
 from poot.backends.loss import reopened, require_alive
+from poot.backends.names import check_language
 from poot.backends.sharing import same_memory
 from poot.backends.survey import survey
 from poot.errors import ArgumentError, ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
@@ -89,7 +90,11 @@ class Device:
         return f"poot.device({self.name!r}{self.precision.text})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise DeviceError(device=self.name, message="a device cannot be pickled or copied; keep its name instead")
+        raise DeviceError(
+            device=self.name,
+            message="a device cannot be pickled or copied",
+            remedy="keep its name, and open it with poot.device(name).",
+        )
 
 
 #: A ContextVar, so that threads and tasks have scopes of their own; a tuple, so that one device may be entered twice.
@@ -136,15 +141,33 @@ def device(
     function does not say itself; without them a device that lacks their dtype refuses them.
     DeviceUnavailableError says why there is none; DeviceError, that it does not survive a fork.
     """
-    if name is not None and not isinstance(name, (str, Device)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentTypeError(what="device", actual=type(name).__name__, expected='a name such as "cpu" or "cuda:1"')
+    _require_kind(name)
     precision = Precision(f64, i64)
     if isinstance(name, Device) and language is None and precision in (KEPT, name.precision):
         return name
+    if language is not None and isinstance(name, str):
+        check_language(name.partition(":")[0], language)
     backend = default() if name is None else name.backend if isinstance(name, Device) else open_device(name)
     require_process(backend)
     backend = backend if language is None else open_device(backend.name, language=language)
     return Device(backend, name.precision if isinstance(name, Device) and precision == KEPT else precision)
+
+
+def require_name(device: object) -> None:
+    """ArgumentTypeError for what is no device, None or a name; of a name, the error where no machine has such a device.
+
+    Nothing is opened.
+    """
+    _require_kind(device)
+    if isinstance(device, str):
+        check_device(device)
+
+
+def _require_kind(device: object) -> None:
+    if device is not None and not isinstance(device, (str, Device)):
+        raise ArgumentTypeError(
+            what="device", actual=type(device).__name__, expected='a name such as "cpu" or "cuda:1"'
+        )
 
 
 def devices() -> DeviceReports:
@@ -157,16 +180,11 @@ def devices() -> DeviceReports:
     )
 
 
-_TRACE = "move them to one device first, or pass device= to poot.trace."
-
-
-def choose(
-    requested: str | Device | None, homes: Iterable[DeviceBackend], remedy: str | None = _TRACE
-) -> DeviceBackend:
+def choose(requested: str | Device | None, homes: Iterable[DeviceBackend]) -> DeviceBackend:
     """The device of a call: `requested`, else the common one of `homes` (where arguments live), else the default.
 
-    DeviceMismatchError, with the `remedy`, where arguments live on several, DeviceLostError where one of these has been
-    lost.
+    DeviceMismatchError where arguments live on several, which whoever knows them names (`apart`), DeviceLostError where
+    one of these has been lost.
     """
     if requested is not None:
         return device(requested).backend
@@ -176,9 +194,24 @@ def choose(
         if not any(same_memory(home, other) for other in found):
             found.append(home)
     if len(found) > 1:
-        names = ", ".join(sorted(home.name for home in found))
-        raise DeviceMismatchError(devices=names, where=user_location(), remedy=remedy)
+        raise DeviceMismatchError(devices=", ".join(home.name for home in found))
     return found[0] if found else default()
+
+
+#: How many arrays of one device a message names.
+_NAMED = 3
+
+
+def apart(arrays: Iterable[tuple[str, DeviceBackend]], remedy: str | None = None) -> DeviceMismatchError:
+    """The error for arrays on several devices, which says of each, by its name, where it lives."""
+    homes: dict[str, list[str]] = {}
+    for name, home in arrays:
+        homes.setdefault(home.name, []).append(name)
+    parts: list[str] = []
+    for home, names in homes.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        parts.append(f"{', '.join(names[:_NAMED])}{more} on {home}")
+    return DeviceMismatchError(devices="; ".join(parts), remedy=remedy)
 
 
 def precision_of(own: Precision, requested: str | Device | None, backend: DeviceBackend | None) -> Precision:

@@ -18,7 +18,7 @@ import numpy as np
 from poot.api.array import DeviceArray, Held, Memory, upload
 from poot.api.cache import CallCache
 from poot.api.constants import keep
-from poot.api.devices import choose
+from poot.api.devices import apart, choose
 from poot.api.invoke import await_borrowed, lend
 from poot.api.precision import Precision
 from poot.backends.device import BufferView, DeviceBackend
@@ -27,7 +27,7 @@ from poot.backends.faults import FaultCheck
 from poot.backends.progress import working
 from poot.backends.settings import switch
 from poot.dtypes import ArraySpec, as_dtype
-from poot.errors import SourceLocation
+from poot.errors import DeviceMismatchError, SourceLocation
 from poot.plan.compile import compile as compile_graph
 from poot.plan.legal import lacking
 from poot.plan.limits import CompileLimits, CompileOptions
@@ -75,7 +75,14 @@ def _always() -> bool:
 
 def apply(primitive: str, inputs: Sequence[Operand], params: Params, regions: tuple[Graph, ...]) -> tuple[Array, ...]:
     """Compute one primitive on concrete arrays; arrays of NumPy follow those of poot to their device."""
-    device = choose(None, [item.backend for item in inputs if isinstance(item, DeviceArray)], remedy=None)
+    try:
+        device = choose(None, [item.backend for item in inputs if isinstance(item, DeviceArray)])
+    except DeviceMismatchError:
+        raise apart(
+            (f"operand {place} of {primitive}, {item.spec},", item.backend)
+            for place, item in enumerate(inputs, 1)
+            if isinstance(item, DeviceArray)
+        ) from None
     operands = [number(item, device) if isinstance(item, Literal) else item for item in inputs]
     specs = tuple(map(_spec, operands))
     key: Hashable = (primitive, specs, params, regions, device.name, id(device))

@@ -9,11 +9,11 @@ import numpy as np
 
 from poot.api.array import DeviceArray, Held
 from poot.backends.device import DeviceBackend, open_device
-from poot.backends.dlpack import CUDA, CUDA_MANAGED
 from poot.backends.sharing import sharing_of
+from poot.dlpack import CUDA, CUDA_MANAGED
 from poot.errors import DeviceError
+from poot.foreign import refuse
 from poot.probe import has
-from poot.trace.foreign import refuse
 
 #: Arguments that are not other libraries' arrays, most often.
 _OURS = frozenset({dict, list, tuple, np.ndarray, DeviceArray, float, int, bool, str, type(None)})
@@ -54,7 +54,11 @@ def gpu_of(value: Any) -> int | None:
         if protocol == "__dlpack_device__":
             kind, number = map(operator.index, value.__dlpack_device__())
             return number if kind in (CUDA, CUDA_MANAGED) else None
-        address = operator.index(value.__cuda_array_interface__["data"][0] or 0)
+        try:
+            facts = value.__cuda_array_interface__
+        except AttributeError:  # as of an array on the host, whose class has the property for others
+            return None
+        address = operator.index(facts["data"][0] or 0)
     except Exception as error:  # whatever the other library raises, or the answer is
         refuse(value, protocol, error)
     return _owner(address) if address else 0

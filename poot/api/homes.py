@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from poot.api.arguments import Arguments
 from poot.api.array import DeviceArray
 from poot.api.captures import Captures
-from poot.api.devices import default
+from poot.api.devices import Device, apart, choose, default
 from poot.api.precision import Precision
 from poot.api.recording import Recorded
 from poot.backends.device import DeviceBackend
 from poot.backends.sharing import same_memory
-from poot.errors import DeviceUnavailableError
+from poot.errors import DeviceMismatchError, DeviceUnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,29 @@ def homes_captured(captures: Captures, recorded: Recorded | None = None) -> list
     """The devices of the captured arrays; with a recording, of those that it reads."""
     if recorded is None:
         return _homes(captures.arrays)
-    read = sorted(source.index for source in recorded.sources.values() if source.kind == "capture")
-    return _homes([captures.arrays[index] for index in read])
+    return _homes([captures.arrays[index] for index in _captures_read(recorded)])
+
+
+_REMEDY = "move them to one device first, such as with x.to_device(…), or pass device= to poot.trace."
+
+
+def device_of(
+    requested: str | Device | None, arguments: Arguments, captures: Captures, recorded: Recorded | None = None
+) -> DeviceBackend:
+    """The device of a call, as `choose` has it; a DeviceMismatchError names the arguments and the captured arrays."""
+    try:
+        return choose(requested, [*homes_of(arguments), *homes_captured(captures, recorded)])
+    except DeviceMismatchError:
+        read = range(len(captures.arrays)) if recorded is None else _captures_read(recorded)
+        named = [(f"argument {leaf.path!r}", leaf.value) for leaf in arguments.leaves if leaf.kind == "array"]
+        named += [(f"captured {captures.labels[index]}", captures.arrays[index]) for index in read]
+        raise apart(
+            [(name, array.backend) for name, array in named if isinstance(array, DeviceArray)], _REMEDY
+        ) from None
+
+
+def _captures_read(recorded: Recorded) -> list[int]:
+    return sorted(source.index for source in recorded.sources.values() if source.kind == "capture")
 
 
 def _homes(arrays: Sequence[object]) -> list[DeviceBackend]:

@@ -16,11 +16,11 @@ from poot.api.array import DeviceArray
 from poot.api.foreign import device_array
 from poot.dtypes import ArraySpec, DType, as_dtype, f64
 from poot.errors import LaunchError, PootError, UnsupportedDTypeError
+from poot.foreign import host_array
 from poot.kernel.language import BufferType
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter, Element, Parameters
 from poot.kernel.parse.values import shown as shown_number
 from poot.probe import has
-from poot.trace.foreign import host_array
 from poot.trace.source import user_location
 
 HostArray: TypeAlias = np.ndarray[Any, Any]

@@ -331,7 +331,13 @@ def shares(a: ArrayLike, b: ArrayLike) -> bool:
     if not isinstance(a, DeviceArray) and not isinstance(b, DeviceArray):
         return np.shares_memory(a, b)
     if isinstance(a, DeviceArray) and isinstance(b, DeviceArray):
-        one, two = a.buffer_view(), b.buffer_view()
-        apart = one.offset + a.spec.nbytes <= two.offset or two.offset + b.spec.nbytes <= one.offset
-        return one.buffer is two.buffer and not apart
+        one, two = _place(a), _place(b)
+        return one[0] == two[0] and one[1] < two[1] + b.spec.nbytes and two[1] < one[1] + a.spec.nbytes
     return False
+
+
+def _place(array: DeviceArray) -> tuple[object, int]:
+    """The memory that an array lies in, and where in it: two buffers may be over the same memory of somebody else."""
+    view = array.buffer_view()
+    address: int | None = getattr(view.buffer, "address", None)
+    return (id(view.buffer), view.offset) if address is None else ("addressed", address + view.offset)

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from poot.api.array import DeviceArray
+from poot.api.devices import apart
 from poot.api.kernel_arguments import array_dtype, as_array, bound, check_spec, const, fail, scalar, scalar_dtype
 from poot.api.kernel_plan import WIDE, Grid, Specialisations
 from poot.dtypes import ArraySpec, DType, f32, i32, i64
+from poot.errors import DeviceMismatchError
 from poot.kernel.baked import baked
 from poot.kernel.codec import encode
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter
@@ -87,7 +89,12 @@ def call_traced(specialisations: Specialisations, args: Sequence[Any], asked: Gr
     counts, groups = asked.counts(made.name, size, specialised.cooperative)
     kernel = baked(specialised.kernel, shapes, counts)
     ordered = [operands[name] for name in made.parameters.names if name in operands]
-    results = bind(KERNEL_CALL.name, ordered, kernel=encode(kernel), groups=groups)
+    try:
+        results = bind(KERNEL_CALL.name, ordered, kernel=encode(kernel), groups=groups)
+    except DeviceMismatchError:  # which knows the operands of an equation
+        raise apart(
+            (f"`{name}`", value.backend) for name, value in operands.items() if isinstance(value, DeviceArray)
+        ) from None
     return results[0] if len(results) == 1 else results
 
 

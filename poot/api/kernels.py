@@ -11,7 +11,7 @@ import numpy as np
 
 from poot.api.array import DeviceArray
 from poot.api.constants import note_write
-from poot.api.devices import Device, choose, default
+from poot.api.devices import Device, apart, choose, default
 from poot.api.devices import device as find_device
 from poot.api.eager_call import is_running
 from poot.api.kernel_arguments import as_array, bind, check, const, fail
@@ -26,7 +26,7 @@ from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.sharing import same_memory
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.dtypes import DType, as_dtype
-from poot.errors import ArgumentError, ArgumentTypeError
+from poot.errors import ArgumentError, ArgumentTypeError, DeviceMismatchError
 from poot.kernel.check_target import shared_bytes
 from poot.kernel.ir import Kernel as IRKernel
 from poot.kernel.parse.annotations import BufferParameter, ConstParameter
@@ -37,7 +37,7 @@ from poot.trace.dispatch import active
 
 _KEPT = 512
 _ALIGNED = 16
-_REMEDY = "move them to one device first, or pass device= to the launch."
+_REMEDY = "move them to one device first, such as with x.to_device(…), or pass device= to the launch."
 
 
 class Kernel:
@@ -113,7 +113,10 @@ class Kernel:
                 return self(*args, threads=threads, groups=groups, workgroup=workgroup, device=device)
         for position in self._keyed:
             key.append(self._key(position, args[position]))
-        backend = default() if device is None and not homes else choose(device, homes, _REMEDY)
+        try:
+            backend = default() if device is None and not homes else choose(device, homes)
+        except DeviceMismatchError:
+            raise self._apart(args) from None
         if device is not None and not all(same_memory(home, backend) for home in homes):
             sizes: Any = {"threads": threads, "groups": groups, "workgroup": workgroup, "device": device}
             launch_there(self.name, self.definition.parameters, args, backend, lambda moved: self(*moved, **sizes))
@@ -127,6 +130,12 @@ class Kernel:
             return None
         self._first(args, (threads, groups, workgroup), backend, whole)
         return None
+
+    def _apart(self, args: Sequence[Any]) -> DeviceMismatchError:
+        """The error for arrays on several devices."""
+        names = self.definition.parameters.names
+        found = [(f"`{names[n]}`", args[n]) for n in self._buffers]
+        return apart([(name, array.backend) for name, array in found if isinstance(array, DeviceArray)], _REMEDY)
 
     def _values(self, args: Sequence[Any], asked: Grid, device: str | Device | None) -> Any:
         """What a launch with specs for its outputs gives, on a device if one is stated."""

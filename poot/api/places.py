@@ -8,8 +8,9 @@ from typing import Any
 
 from poot.api.array import DeviceArray
 from poot.api.creation import asarray
-from poot.api.devices import Device, choose, default, devices
+from poot.api.devices import Device, apart, choose, default, devices
 from poot.api.devices import device as find_device
+from poot.errors import DeviceMismatchError
 from poot.trace.array import Array
 from poot.trace.places import register_places
 
@@ -29,10 +30,15 @@ class _Places:
             return None
         return Device(array.backend)
 
-    def check(self, arrays: Sequence[object]) -> None:
-        homes = [array.backend for array in arrays if isinstance(array, DeviceArray)]
-        if homes:
-            choose(None, homes, remedy=None)
+    def check(self, arrays: Sequence[object], names: Sequence[str]) -> None:
+        found = [(place, array) for place, array in enumerate(arrays) if isinstance(array, DeviceArray)]
+        if not found:
+            return
+        try:
+            choose(None, [array.backend for _, array in found])
+        except DeviceMismatchError:
+            last = len(names) - 1
+            raise apart((f"{names[min(place, last)]} {array.spec}", array.backend) for place, array in found) from None
 
     def move(self, array: Array, device: Any) -> Array:
         return array.to_device(find_device(device).backend) if isinstance(array, DeviceArray) else array

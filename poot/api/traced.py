@@ -15,13 +15,13 @@ from poot.api.array import DeviceArray, give_away
 from poot.api.cache import CallCache, MissWatch
 from poot.api.captures import Captures, capture
 from poot.api.codes import code_token
-from poot.api.devices import Device, choose, precision_of
+from poot.api.devices import Device, precision_of, require_name
 from poot.api.eager import is_eager
 from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation, watching
 from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
-from poot.api.homes import Site, captures_decide, homes_captured, homes_of, key_parts
+from poot.api.homes import Site, captures_decide, device_of, homes_captured, homes_of, key_parts
 from poot.api.invoke import Compiled, check_call, host_value
 from poot.api.options import Options, names_of
 from poot.api.precision import Precision
@@ -157,7 +157,7 @@ class Traced(Generic[R_co]):
         captures = self._captures(arguments)
         own, captured = homes_of(arguments), homes_captured(captures)
         apart = len({id(home) for home in captured}) > 1 and captures_decide(own, captured)
-        device = choose(self.options.device, own if apart else [*own, *captured])
+        device = device_of(self.options.device, arguments, Captures() if apart else captures)
         precision = self._precision(device)
         check_call(self._signature.name, arguments, captures, precision, device)
         result = EagerCall(self._signature, arguments, captures, device, precision).run(self._function)
@@ -210,8 +210,7 @@ class Traced(Generic[R_co]):
                 if not recording:
                     return None
                 recorded = _READS.get(key, lambda: self._record(arguments, captures, Roles()))
-            captured = homes_captured(captures, recorded)
-        device = choose(self.options.device, [*own, *captured])
+        device = device_of(self.options.device, arguments, captures, recorded)
         precision = self._precision(device)
         whole = (code, *parts.items(), device.name, id(device), self.options, precision)
         return Site(device, precision, parts, whole, recorded)
@@ -310,15 +309,14 @@ class Traced(Generic[R_co]):
     ) -> Program:
         """The program for arrays or specs, for `device` (by the rule of calls, if none is named); see `graph`."""
         recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
-        homes = [*homes_of(arguments), *homes_captured(captures, recorded)]
-        chosen = choose(device or self.options.device, homes)
+        chosen = device_of(device or self.options.device, arguments, captures, recorded)
         return self._plan(recorded, chosen)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments traces, what it captures and freezes, and why earlier calls traced anew."""
         with watching() as ran:
             recorded, arguments, captures = self._trace_only(args, kwargs, (), None)
-        device = choose(self.options.device, [*homes_of(arguments), *homes_captured(captures, recorded)])
+        device = device_of(self.options.device, arguments, captures, recorded)
         program = self._plan(recorded, device)
         return Explanation(self._signature.name, recorded, captures, program, tuple(self._shared.misses), tuple(ran))
 
@@ -386,6 +384,7 @@ def trace(
     """
     if numerics not in ("fused", "strict"):
         raise ArgumentError(what="numerics", actual=numerics, expected='"fused" or "strict"')
+    require_name(device)
     statics, donated = names_of(static_argnames, "static_argnames"), names_of(donate, "donate")
     options = Options(statics, device, limits, numerics, Precision(f64, i64), donated, autotune)
 

@@ -11,6 +11,7 @@ from poot.backends.loss import require_alive
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, as_dtype, check_plain
 from poot.errors import DeviceMismatchError, DTypeError, ShapeError
+from poot.foreign import as_numpy
 
 
 def check_home(what: str, value: Any, device: DeviceBackend) -> None:
@@ -32,7 +33,7 @@ def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
     UnsupportedDTypeError, DTypeError or ShapeError name `what`; nothing is narrowed, widened or broadcast.
     """
     check_plain(value, what)
-    array = np.asarray(value)
+    array = as_numpy(value, what)
     dtype = as_dtype(array.dtype, what)
     if dtype is not spec.dtype:
         raise DTypeError(

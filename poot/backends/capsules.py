@@ -1,4 +1,6 @@
-"""The two C functions that a DLPack capsule of ours needs, as native code.
+"""DLPack capsules over memory of ours, and the C functions that they need, as native code.
+
+A capsule keeps its owner alive until the consumer, or the capsule itself where nobody took it, calls its deleter.
 
 A deleter and a destructor are called at any time: from other threads, or while an exception is on its way through the
 frame that held the last reference.  Python code must not start in that state, so these are native: they take the
@@ -9,11 +11,17 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
+from array import array
 from dataclasses import dataclass
 from string import Template
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+
+from poot import dlpack
 from poot.backends.cpu.jit import LoadedObject, compile_object, load_object
+from poot.dtypes import ArraySpec
 
 _IR: Final = Template("""
 define internal void @release(ptr %owner) nounwind {
@@ -86,11 +94,9 @@ _FUNCTIONS: Final = (
     "PyCapsule_GetPointer",
 )
 
-# A capsule keeps the address of its name, so these must never go.
-NAME: Final = ctypes.c_char_p(b"dltensor")
-NAME_VERSIONED: Final = ctypes.c_char_p(b"dltensor_versioned")
-USED: Final = ctypes.c_char_p(b"used_dltensor")
-USED_VERSIONED: Final = ctypes.c_char_p(b"used_dltensor_versioned")
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +112,80 @@ _code: list[LoadedObject] = []
 
 
 @functools.cache
-def functions(context: int, context_versioned: int) -> Functions:
-    """The functions, for structures whose owner stands at these byte offsets; they stay loaded."""
+def _functions() -> Functions:
+    """The functions; they stay loaded."""
     names = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS}
-    names |= {"context": context, "context_versioned": context_versioned}
-    names |= {"name": ctypes.cast(NAME, ctypes.c_void_p).value}
-    names |= {"name_versioned": ctypes.cast(NAME_VERSIONED, ctypes.c_void_p).value}
+    names |= {"context": dlpack.OWNER_PLAIN, "context_versioned": dlpack.OWNER_VERSIONED}
+    names |= {"name": ctypes.cast(dlpack.NAMES[False], ctypes.c_void_p).value}
+    names |= {"name_versioned": ctypes.cast(dlpack.NAMES[True], ctypes.c_void_p).value}
     code = load_object(compile_object(_IR.substitute(names), what="DLPack capsules"), _EXPORTS, what="DLPack capsules")
     _code.append(code)
     return Functions(*(code.address(name) for name in _EXPORTS))
+
+
+# --- making -----------------------------------------------------------------------------------------------------------
+
+
+class Owner:
+    """What a capsule keeps alive; `released` is called when its consumer is done, from any thread."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: object = None
+
+    def keep(self, kept: object) -> None:
+        """Hold the capsule's own memory, which ends with this object."""
+        self._kept = kept
+
+
+def make(
+    address: int,
+    spec: ArraySpec,
+    device: tuple[int, int],
+    owner: Owner,
+    *,
+    versioned: bool,
+    read_only: bool,
+    copied: bool = False,
+) -> Any:
+    """A capsule over C-contiguous memory; `owner` lives until nobody uses it any more.
+
+    Only a `versioned` one can say that it is `read_only`.
+    """
+    rank, dtype = spec.rank, spec.dtype
+    code, bits, lanes = dlpack.CODES[dtype]
+    native = _functions()
+    form = dlpack.VERSIONED if versioned else dlpack.PLAIN
+    memory = array("b", bytes(form.size + 16 * rank))
+    at = memory.buffer_info()[0]
+    extents = at + form.size
+    tensor = address, *device, rank, code, bits, lanes, extents, extents + 8 * rank, 0
+    if versioned:
+        flags = (dlpack.READ_ONLY if read_only else 0) | (dlpack.COPIED if copied else 0)
+        form.pack_into(memory, 0, *dlpack.VERSION, id(owner), native.delete_versioned, flags, *tensor)
+    else:
+        form.pack_into(memory, 0, *tensor, id(owner), native.delete)
+    struct.pack_into(f"<{2 * rank}q", memory, form.size, *spec.shape, *dlpack.contiguous(spec.shape))
+    owner.keep(memory)
+    capsule = _new(at, dlpack.NAMES[versioned], native.drop)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+    return capsule
+
+
+class _Kept(Owner):
+    """Keeps an array of NumPy's."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        super().__init__()
+        self._array = array
+
+
+def of_host(array: np.ndarray[Any, Any], spec: ArraySpec, *, versioned: bool, copied: bool) -> Any:
+    """A capsule over a C-contiguous array on the host, of any dtype of poot's."""
+    read_only = not array.flags.writeable
+    owner = _Kept(array)
+    device = dlpack.CPU, 0
+    return make(array.ctypes.data, spec, device, owner, versioned=versioned, read_only=read_only, copied=copied)

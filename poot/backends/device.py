@@ -18,8 +18,9 @@ import numpy as np
 
 from poot import forks
 from poot.backends.inherited import require_process
+from poot.backends.names import BUILTIN, no_language, parts
 from poot.backends.toolchain import CompiledKernel
-from poot.errors import ArgumentError, DeviceUnavailableError
+from poot.errors import ArgumentError
 from poot.kernel.ir import Slot as ArgumentSlot
 from poot.target import Language, Target
 
@@ -305,14 +306,6 @@ class Multilingual(Protocol):
 
 Factory: TypeAlias = Callable[[int], DeviceBackend]  # the ordinal after the colon: "cuda:1"
 
-#: Backends that come with poot, imported when first asked for.
-_BUILTIN: dict[str, str] = {
-    "cpu": "poot.backends.cpu.device",
-    "interpret": "poot.backends.interpret",
-    "opencl": "poot.backends.opencl.device",
-    "wgpu": "poot.backends.wgpu.device",
-    "cuda": "poot.backends.cuda.device",
-}
 _factories: dict[str, Factory] = {}
 _devices: dict[str, DeviceBackend] = {}
 _lock = threading.RLock()
@@ -322,7 +315,7 @@ forks.awaited(forks.DEVICES, _lock.acquire, _lock.release)
 def register(name: str, factory: Factory) -> None:
     """Add a backend: `factory(ordinal)` makes its device or raises DeviceUnavailableError with the reason."""
     with _lock:
-        if name in _factories or name in _BUILTIN:
+        if name in _factories or name in BUILTIN:
             raise ArgumentError(what="device backend", actual=name, expected="a new name")
         _factories[name] = factory
 
@@ -337,11 +330,7 @@ def unregister(name: str) -> None:
 
 def backend_names() -> tuple[str, ...]:
     """The names of all backends, those that come with poot first."""
-    return (*_BUILTIN, *_factories)
-
-
-#: How much of a name messages show, and the digits of a device's number from which on there is none.
-_SHOWN, _DIGITS = 60, 9
+    return (*BUILTIN, *_factories)
 
 
 def open_device(name: str, *, language: Language | None = None) -> DeviceBackend:
@@ -350,18 +339,13 @@ def open_device(name: str, *, language: Language | None = None) -> DeviceBackend
     ArgumentError for what is no name of one; DeviceError in a child of the process that has it open.
     `language` asks for one of its target's languages first: a device of its own, with the same memory.
     """
-    backend, colon, ordinal = name.partition(":")
-    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
-    if colon and not (ordinal.isascii() and ordinal.isdigit()):
-        raise ArgumentError(what="device", actual=shown, expected='a backend name or "backend:number"')
-    if len(ordinal.lstrip("0")) > _DIGITS:
-        raise DeviceUnavailableError(device=shown, message="nothing has so many devices")
-    key = f"{backend}:{int(ordinal or 0)}"
+    backend, ordinal = parts(name, backend_names())
+    key = f"{backend}:{ordinal}"
     with _lock:
         found = _devices.get(key)
         require_process(found)
         if found is None or getattr(found, "lost", None) is not None:
-            found = _factory(backend)(int(ordinal or 0))
+            found = _factory(backend)(ordinal)
             for stale in [known for known in _devices if known.startswith(f"{key}:")]:
                 del _devices[stale]
             _devices[key] = found
@@ -373,27 +357,26 @@ def open_device(name: str, *, language: Language | None = None) -> DeviceBackend
         return chosen
 
 
+def check_device(name: str) -> None:
+    """The errors of `open_device` for what is the name of no device on any machine, without opening any."""
+    parts(name, backend_names())
+
+
 def _speaking(device: DeviceBackend, language: Language) -> DeviceBackend:
     if language not in device.target.languages or not isinstance(device, Multilingual):
-        known = ", ".join(device.target.languages)
-        raise ArgumentError(what=f"language of {device.name}", actual=language, expected=f"one of {known}")
+        raise no_language(device.name, language, device.target.languages)
     return device.with_language(language)
 
 
 def _factory(backend: str) -> Factory:
     if backend in _factories:
         return _factories[backend]
-    module = backend_module(backend)
-    if module is None:
-        known = ", ".join(backend_names())
-        shown = repr(backend if len(backend) <= _SHOWN else f"{backend[:_SHOWN]}…")
-        raise DeviceUnavailableError(device=shown, message=f"there is no such backend; known are {known}")
-    return module.make_device
+    return backend_module(backend).make_device
 
 
 def backend_module(backend: str) -> Any:
     """The module of a backend that comes with poot, imported; None for any other."""
-    if backend not in _BUILTIN:
+    if backend not in BUILTIN:
         return None
     with forks.imports:
-        return importlib.import_module(_BUILTIN[backend])
+        return importlib.import_module(BUILTIN[backend])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +39,19 @@ class EngineStats:
     steps: int = 0
     allocated_bytes: int = 0
 
-    def add(self, lock: forks.Lock, **counts: int) -> None:
-        """Count; several exes may be in use at once."""
+    def add(
+        self, lock: forks.Lock, entries: int = 0, records: int = 0, replays: int = 0, steps: int = 0, nbytes: int = 0
+    ) -> None:
+        """Count; several exes may be in use at once.
+
+        Nothing is called under the lock, so that no handler of a signal can count between the two halves of a sum.
+        """
         with lock:
-            for name, count in counts.items():
-                setattr(self, name, getattr(self, name) + count)
+            self.entries += entries
+            self.records += records
+            self.replays += replays
+            self.steps += steps
+            self.allocated_bytes += nbytes
 
 
 class StepInputs:
@@ -59,7 +68,9 @@ class StepInputs:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(what="push: name", actual=type(name).__name__, expected="a str")
         if name in self._arrays:
-            raise EvaluateError(what=f"input {name!r}", message="pushed twice", remedy="push each input once a step.")
+            raise EvaluateError(
+                what=f"input {name!r}", message="pushed twice", remedy="push it once, to new StepInputs for each step."
+            )
         self._arrays[name] = array
         return self
 
@@ -79,7 +90,10 @@ class StateView(Mapping[str, HostArray]):
         self._exe = exe
 
     def __getitem__(self, name: str) -> HostArray:
+        within = self._exe.require_readable("reading a state")
         with self._exe.lock:
+            if not within:
+                self._exe.doing, self._exe.readable = "reading a state", True
             buffer, spec = self._find(name)
             self._exe.require_states([name])
             out = np.empty(spec.shape, spec.dtype.dtype)
@@ -87,8 +101,10 @@ class StateView(Mapping[str, HostArray]):
             return out
 
     def __setitem__(self, name: str, value: Any) -> None:
-        with self._exe.lock:
-            self._set({name: self._checked(name, value)}, "an assignment")
+        array = self._checked(name, value)  # may run the value's own code, which may use the exe
+        with self._exe.changing("setting a state"):
+            self._find(name)
+            self._set({name: array}, "an assignment")
 
     def _checked(self, name: str, value: Any) -> HostArray:
         spec = self._find(name)[1]
@@ -123,7 +139,7 @@ class StateView(Mapping[str, HostArray]):
 
     def reset(self, name: str | None = None) -> None:
         """Set one state, or every one at once, to zeros: no step sees some of them set and others not."""
-        with self._exe.lock:
+        with self._exe.changing("resetting state"):
             self._exe.require_loaded()
             specs = {each: self._find(each)[1] for each in (self._exe.states if name is None else [name])}
             self._set({each: np.zeros(spec.shape, spec.dtype.dtype) for each, spec in specs.items()}, "a reset")
@@ -141,7 +157,10 @@ class StateView(Mapping[str, HostArray]):
         self._exe.require_loaded()
         if name not in self._exe.states:
             known = ", ".join(sorted(self._exe.states)) or "none"
-            raise EngineError(message=f"there is no state {name!r}; this exe has {known}")
+            raise EngineError(
+                message=f"there is no state {name!r}; this exe has {known}",
+                remedy="name one of these; an entry brings the states of its program (states= of `.program`).",
+            )
         return self._exe.states[name]
 
 
@@ -164,6 +183,9 @@ class Exe:
         self.loaded = True
         #: Held by a step, so that state changes one step at a time.
         self.lock = threading.RLock()
+        #: What the thread that holds the lock is at, and whether code that it runs meanwhile may read.
+        self.doing = ""
+        self.readable = True
         _exes.add(self)
 
     @property
@@ -174,6 +196,29 @@ class Exe:
         """EngineError after `unload`."""
         if not self.loaded:
             raise EngineError(message="this exe was unloaded", remedy="load the weights again with load_weights.")
+
+    def require_idle(self, what: str) -> None:
+        """EngineError in code that runs in the middle of another call on the exe, in the thread of that."""
+        if forks.is_mine(self.lock):
+            raise EngineError(
+                message=f"{what} in the middle of {self.doing} of the same exe",
+                remedy="let a hook, finalizer or signal handler note what to do, and do it after that call.",
+            )
+
+    @contextlib.contextmanager
+    def changing(self, what: str) -> Generator[None]:
+        """Hold the exe for a call that changes it; EngineError in the middle of another one of this thread."""
+        self.require_idle(what)
+        with self.lock:
+            self.doing, self.readable = what, False
+            yield
+
+    def require_readable(self, what: str) -> bool:
+        """EngineError while this thread is changing the exe; otherwise whether it is in the middle of another call."""
+        within = forks.is_mine(self.lock)
+        if within and not self.readable:
+            self.require_idle(what)
+        return within
 
     def keep(self, executable: Executable, allocate: Callable[[int], Buffer]) -> list[Kept]:
         """What a program's prologue makes of the weights, in the order of its slots; what no entry has yet is filled.
@@ -296,9 +341,12 @@ class StepResult:
         Copies, unless `borrow` asks for read-only arrays: views of device memory where the host can address it, which
         change with the entry's next step.  EngineError if a later step has already overwritten the result.
         """
-        entry = self._entry
-        with entry.exe.lock:
-            if not (entry.exe.loaded and entry.active):
+        entry, exe = self._entry, self._entry.exe
+        within = exe.require_readable("reading a result")
+        with exe.lock:
+            if not within:
+                exe.doing, exe.readable = "reading a result", True
+            if not (exe.loaded and entry.active):
                 raise EngineError(message="the entry of this result was removed", remedy="read results before that.")
             if entry.version != self._version:
                 raise EngineError(

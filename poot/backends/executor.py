@@ -65,18 +65,18 @@ class Engine:
         self.stats = EngineStats()
         self._exes: set[Exe] = set()
         self._numbers = itertools.count(1)
-        self._lock = forks.Lock()
+        self._lock = forks.Lock(reentrant=True)
 
     # --- memory ---
 
     def _allocate(self, nbytes: int, failed: contextlib.ExitStack) -> Buffer:
         buffer = self.device.allocate(nbytes)
-        self.stats.add(self._lock, allocated_bytes=nbytes)
+        self.stats.add(self._lock, nbytes=nbytes)
         failed.callback(self._free, buffer, nbytes)
         return buffer
 
     def _free(self, buffer: Buffer, nbytes: int) -> None:
-        self.stats.add(self._lock, allocated_bytes=-nbytes)
+        self.stats.add(self._lock, nbytes=-nbytes)
         self.device.free(buffer)
 
     # --- weights and entries ---
@@ -139,7 +139,7 @@ class Engine:
         if not isinstance(program, Program):
             expected = "what compile or compile_staged returns"
             raise ArgumentTypeError(what="add_entry", actual=type(staged).__name__, expected=expected)
-        with exe.lock:
+        with exe.changing("add_entry"):
             self._require_mine(exe)
             if program.target != self.device.target:
                 raise EngineError(
@@ -210,7 +210,7 @@ class Engine:
 
     def remove_entry(self, entry: Entry) -> None:
         """Free what belongs to the entry alone; state stays with its exe.  EngineError if it was removed before."""
-        with entry.exe.lock:
+        with entry.exe.changing("remove_entry"):
             self._require_mine(entry.exe)
             self._require_active(entry)
             del entry.exe.entries[entry.number]
@@ -226,7 +226,7 @@ class Engine:
 
     def unload(self, exe: Exe) -> None:
         """Free an exe's weights, states and entries.  EngineError if it was unloaded before."""
-        with exe.lock:
+        with exe.changing("unload"):
             self._require_mine(exe)
             exe.loaded = False
             self._exes.discard(exe)
@@ -249,7 +249,8 @@ class Engine:
         """Run an entry once; every input is checked before anything is written.
 
         DeviceMismatchError for an array of poot's that lives on another device; NumPy arrays are uploaded.  The first
-        step records, later ones replay.  `sync` is called before the launch.  A fault raises here, and state
+        step records, later ones replay.  `sync` is called before the launch: it may use other exes, and read this one;
+        to change this one in the middle of its step is an EngineError.  A fault raises here, and state
         keeps the values that it had before the step.  A device that fails, or a Ctrl-C, in the middle of a step leaves
         every state as it was before the step or every state as after it; where not even that is certain, StateLost
         is raised whenever the state is used, until it is set or reset.  Donated states are lost with any step that
@@ -260,15 +261,12 @@ class Engine:
             raise ArgumentTypeError(
                 what="step: inputs", actual=type(inputs).__name__, expected="StepInputs", remedy=remedy
             )
+        exe.require_idle("step")
+        self._require_ready(exe, entry)
+        arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays, self.device)
         with exe.lock:
-            self._require_mine(exe)
-            self._require_active(entry)
-            if entry.exe is not exe:
-                raise EngineError(
-                    message="the entry belongs to another exe", remedy="step it with the exe it was added to."
-                )
-            exe.require_states(variable.name for variable in entry.program.graph.states)
-            arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays, self.device)
+            exe.doing, exe.readable = "a step", True
+            self._require_ready(exe, entry)  # an input's own code may have used the exe, and another thread may have
             entry.version += 1  # from here on the buffers of the last result are written to
             for slot, view in zip(entry.executable.bound_slots(), entry.run.views, strict=False):
                 if slot.role == "input":
@@ -276,8 +274,20 @@ class Engine:
                     self.device.write(view, arrays[slot.name])
             if sync is not None:
                 sync()
+            exe.readable = False
             self._run(entry)
             return StepResult(entry)
+
+    def _require_ready(self, exe: Exe, entry: Entry) -> None:
+        """EngineError for an entry that cannot be stepped; StateLost where it uses undefined state."""
+        self._require_mine(exe)
+        self._require_active(entry)
+        if entry.exe is not exe:
+            raise EngineError(
+                message="the entry belongs to another exe", remedy="step it with the exe it was added to."
+            )
+        if exe.lost:
+            exe.require_states(variable.name for variable in entry.program.graph.states)
 
     def _run(self, entry: Entry) -> None:
         run = entry.run
@@ -345,7 +355,10 @@ class Engine:
             raise EngineError(message="this entry was removed", remedy="add it again with add_entry.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise EngineError(message="an engine holds device memory and cannot be pickled or copied")
+        raise EngineError(
+            message="an engine holds device memory and cannot be pickled or copied",
+            remedy="make another one, with poot.Engine(device), and load the weights there.",
+        )
 
 
 def _check_weights(program: Program, exe: Exe) -> None:
@@ -368,12 +381,15 @@ def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBac
     for name in arrays:
         if name not in wanted:
             known = ", ".join(wanted) or "none"
-            raise EvaluateError(what=f"input {name!r}", message=f"the program has no such input; it has {known}")
+            remedy = "push only these; StepInputs of another program are not its own."
+            raise EvaluateError(
+                what=f"input {name!r}", message=f"the program has no such input; it has {known}", remedy=remedy
+            )
     missing: Sequence[str] = [name for name in wanted if name not in arrays]
     if missing:
-        raise EvaluateError(
-            what=f"input {missing[0]!r}", message="was not pushed", remedy="push every input of the step."
-        )
-    for name, array in arrays.items():
+        remedy = f"push every input of the program: StepInputs().push({missing[0]!r}, array), of {wanted[missing[0]]}."
+        raise EvaluateError(what=f"input {missing[0]!r}", message="was not pushed", remedy=remedy)
+    given = tuple(arrays.items())  # an input's own code may push another
+    for name, array in given:
         check_home(f"input {name!r}", array, device)
-    return {name: check_array(f"input {name!r}", array, wanted[name]) for name, array in arrays.items()}
+    return {name: check_array(f"input {name!r}", array, wanted[name]) for name, array in given}

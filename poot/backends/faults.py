@@ -33,34 +33,38 @@ def decode(
 
     `where` is the line of the call, for programs that several lines share; without it a launch's own counts.
 
-    A fault of a graph's equation (an index of gather or scatter) is an IndexFault, one of a kernel a KernelFault; both
-    are IndexErrors and name the line.
+    A fault of a graph's equation (an index of gather or scatter, also in a region) is an IndexFault, one of a kernel a
+    KernelFault; both are IndexErrors and name the line.
     """
     if record[0] == 0:
         return None
     launch = program.launches[int(record[1])]
     compiled = kernels[launch.kernel]
     line = where or launch.where
-    fault = fault_error(compiled.kernel, record).at(line)
     site = compiled.sites[int(record[2])]
-    noted = launch.equations and site.message.endswith(INDEX_FAULT)
-    if not launch.equations or not (site.buffer or noted):
-        return fault
-    index, extent = (int(np.asarray(record[k : k + 2]).view(np.int64)[0]) for k in (4, 6))
-    found = [program.planned.equations[number] for number in launch.equations]
-    name = site.message.partition(":")[0]
-    equation = next((each for each in found if each.primitive == name), found[0])
-    if equation.primitive == "kernel_call":  # the user's own kernel, which keeps its lines in the program
+    noted = site.message.endswith(INDEX_FAULT)
+    equation = program.faulting(launch)
+    if equation is not None and equation.primitive == "kernel_call":
+        # The user's own kernel, which keeps its lines in the program.
         return fault_error(prepare(program.kernels[launch.kernel], program.target), record).at(line)
+    if equation is None or not (site.buffer or noted):
+        return fault_error(compiled.kernel, record).at(line)
+    index, extent = (int(np.asarray(record[k : k + 2]).view(np.int64)[0]) for k in (4, 6))
     if noted and equation.inputs[1].dtype.kind == "uint":
         index &= (1 << equation.inputs[1].dtype.bits) - 1
     error = ScatterFault if equation.primitive.startswith("scatter") else IndexFault
-    place = where or equation.where or fault.where
+    place = where or equation.where or line
     return error(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=place)
+
+
+#: Held while a check gets the lock of its own, which few of them ever need.
+_first_use = forks.Lock()
 
 
 class FaultCheck:
     """The fault record of one run, read at most once; every later check gives the same answer."""
+
+    __slots__ = ("__weakref__", "_device", "_error", "_kernels", "_lock", "_program", "record", "where")
 
     def __init__(
         self, device: DeviceBackend, record: Buffer, program: Program, kernels: Sequence[CompiledKernel]
@@ -72,11 +76,13 @@ class FaultCheck:
         #: The line of the call, where the program's own lines are another caller's.
         self.where: SourceLocation | None = None
         self._error: PootError | None = None
-        self._lock = forks.Lock()
+        self._lock: forks.Lock | None = None
 
     def check(self) -> None:
         """Raise the fault of the run, if there was one."""
-        with self._lock:
+        with _first_use:
+            lock = self._lock = self._lock or forks.Lock()
+        with lock:
             if self.record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
                 self._device.read(BufferView(self.record), words)
@@ -93,5 +99,5 @@ class FaultCheck:
             self._device.free(record)
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not finalizing():
+        if self.record is not None and not finalizing():
             self.discard()

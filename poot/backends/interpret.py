@@ -39,6 +39,11 @@ class HostBuffer:
         return self.memory.nbytes
 
     @property
+    def address(self) -> int:
+        """Where the memory begins."""
+        return self.memory.ctypes.data
+
+    @property
     def read_only(self) -> bool:
         """Whether it is memory of the caller's that nobody may write."""
         return not self.memory.flags.writeable

@@ -54,6 +54,10 @@ PACKED: Final[Mapping[str, int]] = {
 }
 """Formats that are kept as bytes, and the bits of one element."""
 
+_FILE: Final = "name a .safetensors file, an index of shards, or a folder that holds one of these."
+_READABLE: Final = "check that the path is right and that you may read it."
+_SHARDS: Final = "fetch the index and all of its shards again, of one version and into one folder."
+
 _INDEX: Final = ".safetensors.index.json"
 _LONGEST_HEADER: Final = 100_000_000
 #: The axes that NumPy has at most, and the greatest extent or offset.
@@ -90,7 +94,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, StoredArray]:
     try:
         place = _inside(place) if place.is_dir() else place
     except OSError as error:
-        raise WeightFileError(path=place, message=f"cannot be read ({error.strerror})") from error
+        raise WeightFileError(path=place, message=f"cannot be read ({error.strerror})", remedy=_READABLE) from error
     return _read_shards(place) if place.name.endswith(".json") else _read_file(place)
 
 
@@ -103,7 +107,7 @@ def _inside(folder: Path) -> Path:
         if found:
             names = ", ".join(path.name for path in found)
             raise WeightFileError(path=folder, message=f"holds several: {names}", remedy="name one of them.")
-    raise WeightFileError(path=folder, message="holds no .safetensors file")
+    raise WeightFileError(path=folder, message="holds no .safetensors file", remedy=_FILE)
 
 
 def _read_shards(index: Path) -> dict[str, StoredArray]:
@@ -116,7 +120,8 @@ def _read_shards(index: Path) -> dict[str, StoredArray]:
     missing: list[str] = []
     for name, file in cast("dict[str, Any]", places).items():
         if not isinstance(file, str) or Path(file).name != file or file in ("", ".", ".."):
-            raise WeightFileError(path=index, message=f"{name!r} is said to be in {file!r}, which is no file beside it")
+            message = f"{name!r} is said to be in {file!r}, which is no file beside it"
+            raise WeightFileError(path=index, message=message, remedy=_SHARDS)
         if file not in shards:
             shards[file] = _read_file(index.parent / file)
         if name in shards[file]:
@@ -125,7 +130,8 @@ def _read_shards(index: Path) -> dict[str, StoredArray]:
             missing.append(f"{name} in {file}")
     if missing:
         shown = ", ".join(missing[:20]) + (f" and {len(missing) - 20} more" if len(missing) > 20 else "")
-        raise WeightFileError(path=index, message=f"the shards lack what the index says is there: {shown}")
+        message = f"the shards lack what the index says is there: {shown}"
+        raise WeightFileError(path=index, message=message, remedy=_SHARDS)
     return found
 
 
@@ -134,7 +140,7 @@ def _bytes(path: Path) -> bytes:
         _check_regular(path)
         return path.read_bytes()
     except OSError as error:
-        raise WeightFileError(path=path, message=f"cannot be read ({error.strerror})") from error
+        raise WeightFileError(path=path, message=f"cannot be read ({error.strerror})", remedy=_READABLE) from error
 
 
 def _check_regular(path: Path) -> None:
@@ -142,9 +148,9 @@ def _check_regular(path: Path) -> None:
     try:
         regular = stat.S_ISREG(path.stat().st_mode)
     except ValueError as error:  # a NUL, or half of a pair of UTF-16
-        raise WeightFileError(path=ascii(str(path)), message="is no name of a file") from error
+        raise WeightFileError(path=ascii(str(path)), message="is no name of a file", remedy=_FILE) from error
     if not regular:
-        raise WeightFileError(path=path, message="is no regular file")
+        raise WeightFileError(path=path, message="is no regular file", remedy=_FILE)
 
 
 def _map(path: Path) -> HostArray:
@@ -157,7 +163,7 @@ def _map(path: Path) -> HostArray:
                 raise WeightFileError(path=path, message=f"has {size} bytes, and is truncated")
             return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
     except OSError as error:
-        raise WeightFileError(path=path, message=f"cannot be read ({error.strerror})") from error
+        raise WeightFileError(path=path, message=f"cannot be read ({error.strerror})", remedy=_READABLE) from error
 
 
 def _read_file(path: Path) -> dict[str, StoredArray]:

@@ -13,6 +13,7 @@ import numpy as np
 from poot.backends.safetensor_files import read_safetensors
 from poot.dtypes import ArraySpec, DType, as_dtype, check_plain
 from poot.errors import ArgumentError, ArgumentTypeError, UnsupportedDTypeError, WeightError, WeightsError
+from poot.foreign import as_numpy
 
 HostArray = np.ndarray[Any, Any]
 
@@ -29,11 +30,13 @@ class WeightStore:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, Any]) -> WeightStore:
-        """A store over NumPy arrays (not copied; do not change them before `load_weights` has returned).
+        """A store over arrays on the host, of NumPy or another library (not copied; do not change them before
+        `load_weights` has returned).
 
         Arrays of poot's are read to the host, wherever they live.
 
-        UnsupportedDTypeError for arrays of objects, strings or dates, ArgumentTypeError for masked ones.
+        UnsupportedDTypeError for arrays of objects, strings or dates, ArgumentTypeError for masked ones, ExchangeError
+        where another library does not give the elements.
         """
         _expect("WeightStore", arrays, Mapping, "arrays by name")
         kept: dict[str, HostArray] = {}
@@ -90,7 +93,9 @@ class WeightStore:
         """The stored array, or its bytes as u8 where no dtype stands for its format."""
         _expect("name of a weight", name, str, "a str")
         if name not in self._arrays:
-            raise WeightError(name=name, message=f"the store has no such array; {nearest(name, self._arrays)}")
+            remedy = "name an array of the store; `list(store)` has them all."
+            message = f"the store has no such array; {nearest(name, self._arrays)}"
+            raise WeightError(name=name, message=message, remedy=remedy)
         return self._arrays[name]
 
 
@@ -131,11 +136,13 @@ class StoredView:
             try:
                 array = store.bytes_or_array(self.name).view(self.dtype.dtype)
             except (TypeError, ValueError) as error:
-                raise WeightError(name=self.name, message=f"as {self.dtype}: {error}") from error
+                remedy = "read them as a dtype whose width divides the bytes of its last axis, or leave dtype= out."
+                raise WeightError(name=self.name, message=f"as {self.dtype}: {error}", remedy=remedy) from error
         try:
             return np.asarray(array[self.index])
         except IndexError as error:
-            raise WeightError(name=self.name, message=f"{self.index}: {error}") from error
+            remedy = f"take a part of what is stored, {_spec(array)}."
+            raise WeightError(name=self.name, message=f"{self.index}: {error}", remedy=remedy) from error
 
 
 class HasConstants(Protocol):
@@ -223,11 +230,11 @@ class WeightMap:
                 found[constant] = seen[key]
                 _spec(found[constant])
             except UnsupportedDTypeError as error:
-                problems.append(Problem("of an unsupported dtype", constant, str(error.fields["actual"])))
+                problems.append(Problem("of an unsupported dtype", constant, str(error.fields["actual"]), _BYTES))
             except WeightError as error:
                 place = constant if constant == view.name else f"{constant} (stored as {view.name})"
                 if view.name in store:
-                    problems.append(Problem("with a view that does not fit", place, str(error.fields["message"])))
+                    problems.append(Problem("with a view that does not fit", place, str(error.fields["message"]), _FIT))
                 else:
                     problems.append(_missing(place, view.name, store, "store"))
         if wanting is not None:
@@ -248,7 +255,7 @@ def _host(name: str, value: Any) -> HostArray:
     """A weight as NumPy has it."""
     check_plain(value, f"weight {name!r}")
     try:
-        array = np.asarray(value)
+        array = as_numpy(value, f"weight {name!r}")
     except ValueError as error:
         raise ArgumentError(what=f"weight {name!r}", actual=value, expected=f"an array ({error})") from None
     as_dtype(array.dtype, f"weight {name!r}")
@@ -271,16 +278,25 @@ def _unsupported(array: HostArray) -> bool:
 
 
 class Problem(NamedTuple):
-    """One weight that does not fit: which list it goes to, its name, more about it, and what the list's head adds."""
+    """One weight that does not fit: which list it goes to, its name, more about it, and what the list's head adds.
+
+    `remedy` is that of its list.
+    """
 
     kind: str
     name: str
     detail: str
+    remedy: str
     head: str = ""
 
 
 _SHOWN, _FEW = 40, 8
-_UNWANTED = "wanted by nothing"
+_BYTES = "take the bytes of what no dtype stands for: StoredView(name, dtype=poot.u8)"
+_RENAME = 'map each name to the one that it is stored under: WeightMap({"name": "stored name"})'
+_RELOAD = "load weights that have every constant of the program: load_weights(store, WeightMap.of(program))"
+_FIT = "take a part that is there, as its dtype: StoredView(name, index, dtype)"
+_CONVERT = "convert the arrays before they are stored, or make the program with their specs: nothing is cast silently"
+_LEAVE = "leave what nothing wants out of the map; WeightMap.of(program) takes what the program wants"
 
 
 def refuse(problems: Sequence[Problem]) -> None:
@@ -298,12 +314,11 @@ def refuse(problems: Sequence[Problem]) -> None:
         if len(names) > _SHOWN:
             lines.append(f"    and {len(names) - _SHOWN} more")
     names = tuple(problem.name for problem in problems)
-    remedy = "leave what nothing wants out of the map; WeightMap.of(program) takes what the program wants."
     raise WeightsError(
         weights="1 weight does" if len(problems) == 1 else f"{len(problems)} weights do",
         listing="\n" + "\n".join(lines),
         names=names,
-        remedy=remedy if _UNWANTED in lists else None,
+        remedy="; ".join(dict.fromkeys(found[0].remedy for found in lists.values())) + ".",
     )
 
 
@@ -332,9 +347,10 @@ def compare_weights(
         for spec in sorted(specs, key=str):
             if spec != has:
                 differs = ("dtype",) * (spec.dtype is not has.dtype) + ("shape",) * (spec.shape != has.shape)
-                problems.append(Problem(f"of another {' and '.join(differs)}", name, f"{has}, {spec} is wanted"))
+                kind = f"of another {' and '.join(differs)}"
+                problems.append(Problem(kind, name, f"{has}, {spec} is wanted", _CONVERT))
     if everything:
-        problems += [Problem(_UNWANTED, name, "") for name in given if name not in wanted]
+        problems += [Problem("wanted by nothing", name, "", _LEAVE) for name in given if name not in wanted]
     return problems
 
 
@@ -344,7 +360,8 @@ def _missing(place: str, name: str, known: Iterable[str], source: str) -> Proble
     like = difflib.get_close_matches(name, names, 1) if len(names) > _FEW else []
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     head = f", which has {', '.join(names[:_FEW]) or 'none'}{more}"
-    return Problem(f"missing from the {source}", place, f"did you mean {like[0]!r}?" if like else "", head)
+    remedy = _RELOAD if source == "exe" else _RENAME
+    return Problem(f"missing from the {source}", place, f"did you mean {like[0]!r}?" if like else "", remedy, head)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -51,5 +51,5 @@ def decode(text: str) -> Kernel:
             check(kernel)
             return kernel
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, PootError) as error:
-        raise SerialisationError(what="kernel", message=f"it is damaged: {error}") from error
+        raise SerialisationError(what="kernel", message=f"it is damaged: {getattr(error, 'summary', error)}") from error
     raise SerialisationError(what="kernel", message="it is no kernel")

@@ -7,12 +7,12 @@ graph and which are to hold its outputs; kernels write the latter directly where
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from poot.dtypes import i32, i64
-from poot.errors import SourceLocation, Unsupported
+from poot.errors import SourceLocation, Unsupported, retyped
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
 from poot.plan.control import lower_single
@@ -26,6 +26,7 @@ from poot.plan.prologue import Constants, accesses, constant_setups
 from poot.plan.schedules.common import GroupPlan, power_of_two, where
 from poot.plan.storage import Cells
 from poot.plan.updates import Carried
+from poot.plan.within import PLANNED, Path, Within
 from poot.plan.work import flops
 from poot.target import Target
 from poot.trace.graph import Atom, Graph, Literal, Value
@@ -63,33 +64,26 @@ class Assembly:
         equations: tuple[int, ...],
         line: SourceLocation | None,
         flops: int = 0,
+        inside: Path = (),
     ) -> Launch:
         """One launch; Unsupported where the target cannot run it."""
         self.legality.require(kernel, [self.cells.slots[cell] for cell in cells], groups, equations, line)
         bindings = tuple(Binding(cell) for cell in cells)
-        return Launch(self.lowering.number(kernel), bindings, groups, equations, line, flops)
-
-
-def numbered(number: int) -> str:
-    """An equation by its number."""
-    return f"equation {number}"
+        return Launch(self.lowering.number(kernel), bindings, groups, equations, line, flops, inside)
 
 
 @dataclass(slots=True)
 class Block:
     """The steps of one graph: the whole program, or a region inside an equation.
 
-    `cells` maps value ids to cells.  `outer` is the equation of the planned graph whose region this is; `region` says
-    so in words, and `named` gives an equation the name that it has in there ("": it slices the region's operands).
+    `cells` maps value ids to cells, `within` says where the equations stand.
     `carried` are the values that may be changed where they lie.
     """
 
     assembly: Assembly
     graph: Graph
     cells: dict[int, int]
-    outer: int = -1
-    region: str = ""
-    named: Callable[[int], str] = numbered
+    within: Within = PLANNED
     carried: Carried | None = None
     steps: list[Step] = field(default_factory=list[Step])
     fusion: Fusion = field(init=False)
@@ -121,17 +115,17 @@ class Block:
         try:
             yield
         except Unsupported as error:
-            if self.outer < 0 or "region" in error.fields:
+            if self.within.outer < 0 or "region" in error.fields:
                 raise
             number = re.match(r"equation (\d+)", error.fields["what"])
-            owner = self.assembly.legality.graph.equations[self.outer]
-            name = "" if number is None else self.named(int(number[1]))
+            owner = self.assembly.legality.graph.equations[self.within.outer]
+            name = "" if number is None else self.within.named(int(number[1]))
             if number is None or not name:
-                what = f"equation {self.outer} ({owner.primitive})"
+                what = f"equation {self.within.outer} ({owner.primitive})"
             else:
-                what = f"{name}{error.fields['what'][number.end() :]}{self.region}"
-            fields = {**error.fields, "what": what, "region": self.region}
-            raise Unsupported(**fields, remedy=error.remedy, where=error.where or owner.where) from None
+                what = f"{name}{error.fields['what'][number.end() :]}{self.within.words}"
+            fields = {**error.fields, "what": what, "region": self.within.words}
+            raise retyped(error, Unsupported, fields).at(owner.where) from None
 
     # --- cells ---
 
@@ -174,10 +168,6 @@ class Block:
 
     # --- groups ---
 
-    def numbers(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """Equations of the planned graph that a launch names: its own, or the one that the region belongs to."""
-        return tuple(numbers) if self.outer < 0 else (self.outer,)
-
     def _group(self, group: Group) -> None:
         members = sorted(group.members, key=lambda number: ("fault" not in group.members[number].effects, number))
         if group.kind == "single":
@@ -192,7 +182,8 @@ class Block:
             plan = self.assembly.lowering.lower(group, constants | self._among(group, self.assembly.fixed))
         line = where(group.members[number] for number in members)
         values = {value.id: value for value in (*group.outputs, *group.reads.values())}
-        work = _Work(self, group, plan, values, self.numbers(members), line)
+        work = _Work(self, group, plan, values, self.within.numbers(members), line)
+        inside = self.within.inside(members[0])
         once = work.prologue(constants)
         if group.kind == "update":
             equation = group.members[group.update]
@@ -202,7 +193,9 @@ class Block:
             if place not in once:
                 cells = [work.cell(argument) for argument in setup.arguments]
                 self.steps.append(
-                    self.assembly.launch(setup.kernel, cells, setup.groups, work.equations, line, work.flops(place))
+                    self.assembly.launch(
+                        setup.kernel, cells, setup.groups, work.equations, line, work.flops(place), inside
+                    )
                 )
         whole = len(once) == len(plan.setups)
         for number, equation in group.members.items():
@@ -229,8 +222,8 @@ class Block:
         found += [(number, ": no attention is streamed", reason) for number, reason in self.fusion.unstreamed.items()]
         for number, ending, reason in sorted(found):
             equation = self.graph.equations[number]
-            name = self.named(number) or "a turn's slice"
-            what = f"{name} ({equation.primitive}){self.region}{ending}"
+            name = self.within.named(number) or "a turn's slice"
+            what = f"{name} ({equation.primitive}){self.within.words}{ending}"
             self.assembly.declined.append(Declined(what, reason, equation.where))
 
 

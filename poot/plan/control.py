@@ -7,7 +7,7 @@ these come to the former.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -73,15 +73,18 @@ def _region(
     outputs: Sequence[Atom],
     targets: Sequence[int],
     part: str,
-    named: Callable[[int], str] | None = None,
+    own: int = 0,
+    parts: Sequence[tuple[int, int]] = (),
 ) -> tuple[Step, ...]:
-    """The steps of a region, which is a part of an equation; `named` as in `Block`."""
+    """The steps of region `own` of an equation, or of a graph that is made of it, whose equations are those of `parts`.
+
+    `part` is what the region is to the equation, `parts` as in `Within`.
+    """
     cells = {variable.value.id: cell for variable, cell in zip(region.inputs, inputs, strict=True)}
-    outer = number if block.outer < 0 else block.outer
-    what = f" in the {part} of {block.named(number)} ({block.graph.equations[number].primitive}){block.region}"
-    own = named or "equation {}".format
+    parts = parts or ((own, len(region.equations)),)
+    within = block.within.deeper(number, block.graph.equations[number].primitive, part, own, parts)
     carried = Carried.of((variable.value for variable in region.inputs), region.outputs)
-    inner = replace(block, graph=region, cells=cells, outer=outer, region=what, named=own, carried=carried, steps=[])
+    inner = replace(block, graph=region, cells=cells, within=within, carried=carried, steps=[])
     return inner.run(outputs, targets)
 
 
@@ -92,12 +95,13 @@ def _turn(
     fixed: Sequence[int],
     inputs: Sequence[int],
     targets: Sequence[int],
-    named: Callable[[int], str] | None = None,
+    own: int,
+    parts: Sequence[tuple[int, int]] = (),
 ) -> list[Step]:
     """The steps of a region that is run in turns, which do not change the cells of `fixed`, the first of its inputs."""
     known = set(block.assembly.fixed)
     block.assembly.fixed.update(fixed)
-    steps = _region(block, number, region, [*fixed, *inputs], region.outputs, targets, "body", named)
+    steps = _region(block, number, region, [*fixed, *inputs], region.outputs, targets, "body", own, parts)
     block.assembly.fixed = known
     return list(steps)
 
@@ -116,8 +120,8 @@ def _cond(block: Block, number: int, equation: Equation) -> list[Step]:
     # A launch within a branch stays there, so none is made for the sake of being run once before a loop.
     known, block.assembly.fixed = block.assembly.fixed, set()
     first, second = (
-        _region(block, number, region, operands, region.outputs, results, part)
-        for region, part in zip(equation.regions, ("false branch", "true branch"), strict=True)
+        _region(block, number, region, operands, region.outputs, results, part, own)
+        for own, (region, part) in enumerate(zip(equation.regions, ("false branch", "true branch"), strict=True))
     )
     block.assembly.fixed = known
     return [*steps, Branch(flag, (first, second))]
@@ -144,12 +148,8 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     # The condition of the next turn goes with the body, whose kernels can make it along the way.
     whole = _with_condition(body, condition, first)
     mark = len(block.assembly.declined)
-    own = len(body.equations)
-
-    def named(place: int) -> str:
-        return f"equation {place}" if place < own else f"equation {place - own} of the condition"
-
-    made = _turn(block, number, whole, consts, carry, [*fresh, flag], named)
+    parts = ((1, len(body.equations)), (0, len(condition.equations)))
+    made = _turn(block, number, whole, consts, carry, [*fresh, flag], 1, parts)
     turn = Turn(block.assembly, made, carry, fresh, specs)
     once, merged = turn.hoist([flag]), turn.finish()
     single = _single(block, mark, merged, Rounds([*carry, flag], flag=flag))
@@ -158,9 +158,9 @@ def _while(block: Block, number: int, equation: Equation) -> list[Step]:
     if block.assembly.target.backend in _DECIDING:
         return [*steps, *test, *once, Loop((), flag, merged)]
     del block.assembly.declined[mark:]
-    made = _turn(block, number, body, consts[first:], carry, fresh)
+    made = _turn(block, number, body, consts[first:], carry, fresh, 1)
     turn = Turn(block.assembly, made, carry, fresh, specs)
-    turn.equations, turn.where = block.numbers((number,)), equation.where
+    turn.equations, turn.where = block.within.numbers((number,)), equation.where
     once, plain = turn.hoist(), turn.finish()
     lazy = settled(turn, plain, flag)
     return [*steps, *once, Loop(test, flag, plain if lazy is None else lazy, settles=lazy is not None)]
@@ -221,14 +221,11 @@ def _scan(block: Block, number: int, equation: Equation) -> list[Step]:
     results = [atom.spec for atom in body.outputs]
     fresh = _new(block, results)
     mark = len(block.assembly.declined)
-    slices = len(body.equations) - len(equation.regions[0].equations)
-
-    def named(place: int) -> str:
-        return f"equation {place - slices}" if place >= slices else ""
-
-    made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh, named)
+    count_own = len(equation.regions[0].equations)
+    parts = ((-1, len(body.equations) - count_own), (0, count_own))
+    made = _turn(block, number, body, fixed, [*carry, *scanned, counter], fresh, 0, parts)
     turn = Turn(block.assembly, made, carry, fresh[:count], results[:count], counter, length, reverse)
-    turn.equations, turn.where = block.numbers((number,)), equation.where
+    turn.equations, turn.where = block.within.numbers((number,)), equation.where
     wholes = map(block.cell, equation.outputs[count:])
     stacks = [Stack(*each) for each in zip(fresh[count:], wholes, results[count:], strict=True)]
     once, last = turn.hoist(list(fresh)), turn.finish(stacks)
@@ -275,8 +272,9 @@ def _launches(block: Block, number: int, equation: Equation, rule: Launches) -> 
     temporaries = _new(block, plan.temporaries)
     for place, setup in enumerate(plan.setups):
         bound = [cells[a] if a >= 0 else temporaries[-1 - a] for a in setup.arguments]
-        numbers = block.numbers([number])
+        numbers, inside = block.within.numbers([number]), block.within.inside(number)
         block.assembly.foreign.add(block.assembly.lowering.number(setup.kernel))
         flops = -1 if plan.is_main(place) else 0  # those before it give buffers their first contents
-        steps.append(block.assembly.launch(setup.kernel, bound, setup.groups, numbers, equation.where, flops))
+        launch = block.assembly.launch(setup.kernel, bound, setup.groups, numbers, equation.where, flops, inside)
+        steps.append(launch)
     return steps

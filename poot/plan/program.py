@@ -19,7 +19,7 @@ from poot.errors import SourceLocation
 from poot.kernel.ir import Kernel
 from poot.records import record
 from poot.target import Language, Target
-from poot.trace.graph import Graph
+from poot.trace.graph import Equation, Graph
 
 if TYPE_CHECKING:
     from poot.plan.report import Report
@@ -86,9 +86,10 @@ class Launch:
     """One kernel on a grid of whole work-groups.
 
     `bindings` follow the kernel's buffer parameters; planner kernels bake extents and have no run-time scalars.
-    `equations` are the indices of the planned graph's equations that it computes, one that can fault first; `where` is
-    the line that faults name.  `flops` are the floating-point operations that its equations ask for (`poot.plan.work`),
-    or -1 where the planner did not make the kernel.
+    `equations` are the indices of the planned graph's equations that it computes, one that can fault first.  Where that
+    is in a region, `inside` leads there from the equation in the planned graph: a region and an equation's number in
+    it, for each level.  `where` is the line that faults name.  `flops` are the floating-point operations that its
+    equations ask for (`poot.plan.work`), or -1 where the planner did not make the kernel.
     """
 
     kernel: int
@@ -97,6 +98,7 @@ class Launch:
     equations: tuple[int, ...] = ()
     where: SourceLocation | None = field(default=None, compare=False)
     flops: int = 0
+    inside: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,15 @@ class Program:
     def launches(self) -> tuple[Launch, ...]:
         """Every launch of a step, in program order, those inside branches and loops included."""
         return tuple(launches_of(self.steps))
+
+    def faulting(self, launch: Launch) -> Equation | None:
+        """The equation that a launch's faults are of; None where it computes none."""
+        if not launch.equations:
+            return None
+        equation = self.planned.equations[launch.equations[0]]
+        for region, number in launch.inside:
+            equation = equation.regions[region].equations[number]
+        return equation
 
     @override
     def __repr__(self) -> str:

@@ -28,7 +28,7 @@ from poot.target import Target
 from poot.trace.graph import Graph
 
 FORMAT = "poot program"
-VERSION = 4
+VERSION = 5
 
 _CODEC = Codec(
     (
@@ -97,7 +97,7 @@ def _load(data: bytes) -> Program:
     except SerialisationError as error:
         raise _damaged(error.fields["message"]) from error
     except PootError as error:
-        raise _damaged(str(error).partition("\n")[0]) from error
+        raise _damaged(error.summary) from error
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError) as error:
         raise _damaged(str(error)) from error
     return replace(loaded, kernels=kernels)

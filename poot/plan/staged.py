@@ -106,5 +106,6 @@ def compile_staged(
     (device,) = partition.devices.stages
     if device not in targets.by_device:
         known = ", ".join(str(each) for each, _ in targets.targets)
-        raise PlacementError(message=f"{device} has no target; the set has {known}")
+        remedy = f"name its target in the set: TargetSet.single(DeviceId({device.number}), device.target)."
+        raise PlacementError(message=f"{device} has no target; the set has {known}", remedy=remedy)
     return Staged(compile_graph(graph, targets.by_device[device], options), device, partition)

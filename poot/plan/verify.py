@@ -177,6 +177,10 @@ def _launch(program: Program, launch: Launch, *, once: bool) -> None:
     _require(launch.flops >= -1, "a launch has no number of operations")
     for number in launch.equations:
         _item(program.planned.equations, number, "equation")
+    _require(bool(launch.equations) or not launch.inside, "a launch is inside of no equation")
+    equations = [program.planned.equations[number] for number in launch.equations[:1]]
+    for region, number in launch.inside:
+        equations = [_item(_item(equations[0].regions, region, "region").equations, number, "equation")]
 
 
 def _binding(program: Program, param: BufferParam, binding: Binding, *, once: bool) -> None:

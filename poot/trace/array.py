@@ -16,7 +16,7 @@ from typing_extensions import TypeIs, override
 
 from poot.dtypes import ArraySpec, DType, DTypeLike
 from poot.errors import ArgumentError, ArgumentTypeError, IndexFault, ShapeError
-from poot.probe import has
+from poot.foreign import other_operand
 from poot.trace.places import Placed
 from poot.trace.source import user_location
 
@@ -120,7 +120,10 @@ class Array(Placed):
         return map(self.__getitem__, range(self.shape[0]))
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, OPERANDS) and bool(ops.any(self == value))
+        if not isinstance(value, OPERANDS):
+            other_operand(value, "in")
+            return False
+        return bool(ops.any(self == value))
 
     def __bool__(self) -> bool:
         return bool(self._scalar("a bool"))
@@ -240,88 +243,88 @@ class Array(Placed):
         return ops.bitwise_invert(self)
 
     def __add__(self, other: ArrayLike) -> Array:
-        return ops.add(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.add(self, other) if isinstance(other, OPERANDS) else other_operand(other, "+")
 
     def __radd__(self, other: ArrayLike) -> Array:
-        return ops.add(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.add(other, self) if isinstance(other, OPERANDS) else other_operand(other, "+")
 
     def __sub__(self, other: ArrayLike) -> Array:
-        return ops.subtract(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.subtract(self, other) if isinstance(other, OPERANDS) else other_operand(other, "-")
 
     def __rsub__(self, other: ArrayLike) -> Array:
-        return ops.subtract(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.subtract(other, self) if isinstance(other, OPERANDS) else other_operand(other, "-")
 
     def __mul__(self, other: ArrayLike) -> Array:
-        return ops.multiply(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.multiply(self, other) if isinstance(other, OPERANDS) else other_operand(other, "*")
 
     def __rmul__(self, other: ArrayLike) -> Array:
-        return ops.multiply(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.multiply(other, self) if isinstance(other, OPERANDS) else other_operand(other, "*")
 
     def __truediv__(self, other: ArrayLike) -> Array:
-        return ops.divide(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.divide(self, other) if isinstance(other, OPERANDS) else other_operand(other, "/")
 
     def __rtruediv__(self, other: ArrayLike) -> Array:
-        return ops.divide(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.divide(other, self) if isinstance(other, OPERANDS) else other_operand(other, "/")
 
     def __floordiv__(self, other: ArrayLike) -> Array:
-        return ops.floor_divide(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.floor_divide(self, other) if isinstance(other, OPERANDS) else other_operand(other, "//")
 
     def __rfloordiv__(self, other: ArrayLike) -> Array:
-        return ops.floor_divide(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.floor_divide(other, self) if isinstance(other, OPERANDS) else other_operand(other, "//")
 
     def __mod__(self, other: ArrayLike) -> Array:
-        return ops.remainder(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.remainder(self, other) if isinstance(other, OPERANDS) else other_operand(other, "%")
 
     def __rmod__(self, other: ArrayLike) -> Array:
-        return ops.remainder(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.remainder(other, self) if isinstance(other, OPERANDS) else other_operand(other, "%")
 
     def __divmod__(self, other: ArrayLike) -> tuple[Array, Array]:
-        return ops.divmod(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.divmod(self, other) if isinstance(other, OPERANDS) else other_operand(other, "divmod()")
 
     def __rdivmod__(self, other: ArrayLike) -> tuple[Array, Array]:
-        return ops.divmod(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.divmod(other, self) if isinstance(other, OPERANDS) else other_operand(other, "divmod()")
 
     def __pow__(self, other: ArrayLike) -> Array:
-        return ops.pow(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.pow(self, other) if isinstance(other, OPERANDS) else other_operand(other, "**")
 
     def __rpow__(self, other: ArrayLike) -> Array:
-        return ops.pow(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.pow(other, self) if isinstance(other, OPERANDS) else other_operand(other, "**")
 
     def __matmul__(self, other: ArrayLike) -> Array:
-        return ops.matmul(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.matmul(self, other) if isinstance(other, OPERANDS) else other_operand(other, "@")
 
     def __rmatmul__(self, other: ArrayLike) -> Array:
-        return ops.matmul(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.matmul(other, self) if isinstance(other, OPERANDS) else other_operand(other, "@")
 
     def __and__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_and(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_and(self, other) if isinstance(other, OPERANDS) else other_operand(other, "&")
 
     def __rand__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_and(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_and(other, self) if isinstance(other, OPERANDS) else other_operand(other, "&")
 
     def __or__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_or(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_or(self, other) if isinstance(other, OPERANDS) else other_operand(other, "|")
 
     def __ror__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_or(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_or(other, self) if isinstance(other, OPERANDS) else other_operand(other, "|")
 
     def __xor__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_xor(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_xor(self, other) if isinstance(other, OPERANDS) else other_operand(other, "^")
 
     def __rxor__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_xor(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_xor(other, self) if isinstance(other, OPERANDS) else other_operand(other, "^")
 
     def __lshift__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_left_shift(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_left_shift(self, other) if isinstance(other, OPERANDS) else other_operand(other, "<<")
 
     def __rlshift__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_left_shift(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_left_shift(other, self) if isinstance(other, OPERANDS) else other_operand(other, "<<")
 
     def __rshift__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_right_shift(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_right_shift(self, other) if isinstance(other, OPERANDS) else other_operand(other, ">>")
 
     def __rrshift__(self, other: ArrayLike) -> Array:
-        return ops.bitwise_right_shift(other, self) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.bitwise_right_shift(other, self) if isinstance(other, OPERANDS) else other_operand(other, ">>")
 
     @override
     def __eq__(self, other: object) -> Array:  # type: ignore[override]
@@ -333,24 +336,24 @@ class Array(Placed):
 
     def _unequal(self, other: object, operator: str) -> Any:
         """What `==` and `!=` give for what is no operand: no bool, as Python would, where others compare by element."""
-        if isinstance(other, (list, tuple)) or has(other, "__dlpack__"):
+        if isinstance(other, (list, tuple)):
             raise ArgumentTypeError(
                 what=f"{operator} on an array", actual=type(cast(object, other)).__name__,
                 expected="an array or a number", where=user_location(), remedy="convert it with ops.asarray first.",
             )  # fmt: skip
-        return NotImplemented
+        return other_operand(other, operator)
 
     def __lt__(self, other: ArrayLike) -> Array:
-        return ops.less(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.less(self, other) if isinstance(other, OPERANDS) else other_operand(other, "<")
 
     def __le__(self, other: ArrayLike) -> Array:
-        return ops.less_equal(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.less_equal(self, other) if isinstance(other, OPERANDS) else other_operand(other, "<=")
 
     def __gt__(self, other: ArrayLike) -> Array:
-        return ops.greater(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.greater(self, other) if isinstance(other, OPERANDS) else other_operand(other, ">")
 
     def __ge__(self, other: ArrayLike) -> Array:
-        return ops.greater_equal(self, other) if isinstance(other, OPERANDS) else NotImplemented
+        return ops.greater_equal(self, other) if isinstance(other, OPERANDS) else other_operand(other, ">=")
 
     # --- NumPy's method names ---------------------------------------------------------------------------------------
 

@@ -76,15 +76,16 @@ def bind(graph: Graph, bindings: Mapping[int | str, Any]) -> dict[int, Array]:
         variable = names.get(key) if isinstance(key, str) else ids.get(key)
         if variable is None:
             known = ", ".join(repr(variable.name) for variable in graph.variables) or "none"
-            raise EvaluateError(
-                what=f"binding {key!r}", message=f"{graph.name} has no such constant, input or state (it has: {known})"
-            )
+            message = f"{graph.name} has no such constant, input or state (it has: {known})"
+            raise EvaluateError(what=f"binding {key!r}", message=message, remedy="bind these alone, by name or id.")
         if variable.value.id in bound:
-            raise EvaluateError(what=f"binding {key!r}", message=f"{variable.name!r} is bound twice, by name and by id")
+            message = f"{variable.name!r} is bound twice, by name and by id"
+            raise EvaluateError(what=f"binding {key!r}", message=message, remedy="bind it once.")
         bound[variable.value.id] = _bound(variable, value)
     missing = [repr(variable.name) for variable in graph.variables if variable.value.id not in bound]
     if missing:
-        raise EvaluateError(what=graph.name, message="nothing is bound to " + ", ".join(missing))
+        remedy = "give an array for every constant, input and state of the graph."
+        raise EvaluateError(what=graph.name, message="nothing is bound to " + ", ".join(missing), remedy=remedy)
     return bound
 
 

@@ -267,7 +267,7 @@ class _Parser:
         try:
             return ArraySpec(dtype, tuple(extent if isinstance(extent, int) else -1 for extent in extents))
         except PootError as error:
-            self.fail(str(error), start)
+            self.fail(error.summary, start)
 
     def value(self) -> ParamValue:
         if self.token.kind == "string":

@@ -38,8 +38,11 @@ class Places(Protocol):
         """A block whose default device is the one where a concrete array lives; None if that is the default already."""
         ...
 
-    def check(self, arrays: Sequence[object]) -> None:
-        """DeviceMismatchError where the concrete ones among arrays live on several devices."""
+    def check(self, arrays: Sequence[object], names: Sequence[str]) -> None:
+        """DeviceMismatchError where the concrete ones among arrays live on several devices.
+
+        It says what each is by `names` in the same order, the last of which stands for all others.
+        """
         ...
 
     def move(self, array: Array, device: Any) -> Array:
@@ -67,11 +70,13 @@ def places() -> Places:
     return _places
 
 
-def together(*operands: object) -> None:
-    """DeviceMismatchError for concrete arrays on several devices, also where an operation reads some on the host."""
-    arrays = [operand for operand in operands if isinstance(operand, Placed)]
-    if len(arrays) > 1 and _places is not None:
-        _places.check(arrays)
+def together(names: Sequence[str], *operands: object) -> None:
+    """DeviceMismatchError for concrete arrays on several devices, also where an operation reads some on the host.
+
+    `names` say what the operands are, the last one of all others.
+    """
+    if len([True for operand in operands if isinstance(operand, Placed)]) > 1 and _places is not None:
+        _places.check(operands, names)
 
 
 def at_home(array: Array) -> AbstractContextManager[object] | None:

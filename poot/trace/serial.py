@@ -82,7 +82,7 @@ def load_graph(data: bytes, what: str = "graph") -> Graph:
     try:
         graph = parse_graph(text)
     except PootError as error:
-        raise SerialisationError(what=what, message=f"it is damaged: {error}") from error
+        raise SerialisationError(what=what, message=f"it is damaged: {error.summary}") from error
     if primitives_used(graph).keys() != saved["primitives"].keys():
         raise SerialisationError(what=what, message="its table of primitives names others than it uses")
     return graph

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import os
 import sys
+import threading
 from itertools import islice
 from types import CodeType, FrameType
 
@@ -18,6 +19,12 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 # Nor is a copy with some fields changed made by the user's hands.
 _COPYING = (str(dataclasses.__file__), str(copy.__file__))
+# What starts threads and modules stands below everything, and below poot's own threads and commands there is no user.
+_STARTING = (
+    str(threading.__file__),
+    os.path.join(os.path.dirname(str(threading.__file__)), "concurrent") + os.sep,
+    "<frozen ",
+)
 _LIMIT = 1 << 10
 
 _internal_files: dict[str, bool] = {}
@@ -68,7 +75,7 @@ def frame_location(frame: FrameType) -> SourceLocation:
 def _remember_file(file: str) -> bool:
     if len(_internal_files) >= _LIMIT:
         _internal_files.clear()
-    internal = file.startswith((_PACKAGE, _NUMPY)) or file in _COPYING
+    internal = file.startswith((_PACKAGE, _NUMPY, *_STARTING)) or file in _COPYING
     _internal_files[file] = internal
     return internal
 

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from poot.dtypes import ArraySpec, DType, WeakKind, bool_, concrete
 from poot.errors import ConcretizationError, EscapedTracerError, TracerMutationError
+from poot.foreign import other_operand
 from poot.trace.array import Array, NumpyArray
 from poot.trace.graph import Value
 from poot.trace.source import user_location
@@ -123,7 +124,7 @@ class WeakTracer(Valueless):
 
     @override
     def _unequal(self, other: object, operator: str) -> Any:
-        return NotImplemented  # a Python number is unequal to every list
+        return other_operand(other, operator)  # a Python number is unequal to every list
 
     def materialise(self, dtype: DType) -> Array:
         """This scalar as a strong 0-d array of `dtype`, which is a float dtype for a "float*"."""

@@ -170,3 +170,25 @@ def test_views_after_a_launch(device: Device) -> None:
     for _ in range(4):
         poot.asarray(X - 7.0, device=device)
     np.testing.assert_array_equal(view, kept)
+
+
+@poot.kernel
+def backwards(a: poot.In[f32], b: poot.InOut[f32]):
+    i = poot.thread_index()
+    b[i] = a[len(a) - 1 - i] + 1.0
+
+
+def test_arrays_over_one_memory_of_the_host_are_one(device: Device) -> None:
+    """However many arrays of poot were made over it: an output that another argument reads is refused."""
+    host = np.zeros(12, np.float32)
+    first, second = (shared(device, part) for part in (host[:8], host[4:]))
+    if first is None:
+        return
+    again, behind = shared(device, host[:8]), shared(device, host[8:])
+    for source, out in ((first, again), (first, second), (second, first), (behind, second)):
+        with pytest.raises(LaunchError, match="the output `b` shares memory with `a`"):
+            backwards(source, out, threads=4, device=device)
+    assert not host.any()
+    backwards(first, behind, threads=4, device=device)
+    backwards(behind, first, threads=4, device=device)
+    np.testing.assert_array_equal(np.asarray(first), [2, 2, 2, 2, 0, 0, 0, 0])

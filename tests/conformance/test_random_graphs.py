@@ -104,6 +104,19 @@ FOUND: dict[str, tuple[Any, str]] = {
 }
 """,
     ),
+    "a count of bits in 64, compared": (
+        "exact",
+        """graph g {
+    input %0 x: i64[2,3,4]
+
+    %1: i64[2,3,4] = and %0 3:i64
+    %2: i64[2,3,4] = popcount %1
+    %3: i64[2,3,4] = sign %2
+
+    return (%3,)
+}
+""",
+    ),
     "whether a sum of f64 is finite": (
         "exact",
         """graph g {

@@ -226,7 +226,7 @@ def test_bfloat16_of_torch(cuda: DeviceBackend) -> None:
 def test_devices_do_not_mix(cuda: DeviceBackend) -> None:
     torch = _torch()
     x = torch.ones(8, device="cuda")
-    with pytest.raises(DeviceMismatchError, match="cpu, cuda"):
+    with pytest.raises(DeviceMismatchError, match=r"argument 'x' on cuda; argument 'y' on cpu\n"):
         poot.trace(lambda x, y: x + y)(x, poot.asarray(np.ones(8, np.float32), device="cpu"))
     y = poot.trace(lambda x, y: x + y)(x, np.ones(8, np.float32))
     assert y.device == "cuda" and np.asarray(y).tolist() == [2.0] * 8
@@ -239,7 +239,7 @@ def test_several_gpus() -> None:
     f = poot.trace(lambda x, y: x + y)
     arrays = [poot.asarray(X, device=f"cuda:{number}") for number in range(2)]
     assert [array.device for array in arrays] == ["cuda", "cuda:1"]
-    with pytest.raises(DeviceMismatchError, match="cuda, cuda:1"):
+    with pytest.raises(DeviceMismatchError, match=r"on cuda; .* on cuda:1\n"):
         f(*arrays)
     for number, x in enumerate(arrays):
         tensor = torch.from_numpy(X).to(f"cuda:{number}")

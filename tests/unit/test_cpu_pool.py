@@ -471,10 +471,8 @@ def test_threads_that_cannot_start_are_reported(
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(DeviceError) as caught:
             run(pool, [count_launch(code, counts, 1)])
-    assert str(caught.value) == (
-        "device cpu: a worker thread did not start: can't start new thread\n"
-        "  Remedy: set POOT_NUM_THREADS to a smaller number."
-    )
+    assert caught.value.summary == "device cpu: a worker thread did not start: can't start new thread"
+    assert caught.value.remedy == "set POOT_NUM_THREADS to a smaller number."
     run(pool, [count_launch(code, counts, 1)])
     assert np.array_equal(counts, np.ones(30))
 

@@ -117,9 +117,12 @@ def binding_error(error: type[Exception], **changes: Any) -> str:
 
 
 def test_missing_and_unknown_bindings() -> None:
-    assert binding_error(EvaluateError, w=None, s=None) == "graph: nothing is bound to 'w', 's'"
+    assert binding_error(EvaluateError, w=None, s=None) == (
+        "graph: nothing is bound to 'w', 's'\n  Remedy: give an array for every constant, input and state of the graph."
+    )
     assert binding_error(EvaluateError, q=np.ones(2, np.float32)) == (
-        "binding 'q': graph has no such constant, input or state (it has: 'w', 'x', 's')"
+        "binding 'q': graph has no such constant, input or state (it has: 'w', 'x', 's')\n"
+        "  Remedy: bind these alone, by name or id."
     )
     with pytest.raises(EvaluateError, match="binding 3: graph has no such constant"):
         evaluate(graph(), arrays() | {3: np.ones(2, np.float32)})

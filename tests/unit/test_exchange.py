@@ -201,3 +201,18 @@ def test_arrays_that_numpy_alone_understands_are_taken(taker: str) -> None:
         return
     expected = X * 2 if taker == "inside" else X
     np.testing.assert_array_equal(np.asarray(TAKERS[taker](OnlyArray(X))), expected)
+
+
+def test_an_interface_that_the_object_denies_is_none() -> None:
+    """As that of an array on the host whose class has the property for others."""
+
+    class Denying:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            raise AttributeError("this one is on the host")
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+            return np.arange(3, dtype=np.float32)
+
+    assert poot.asarray(Denying()).tolist() == [0, 1, 2]
+    assert np.asarray(poot.trace(lambda x: x + 1.0)(Denying())).tolist() == [1, 2, 3]

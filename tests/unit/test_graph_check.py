@@ -160,7 +160,9 @@ def test_a_good_graph() -> None:
 def test_broken_graphs(make: Callable[[], Graph], message: str) -> None:
     with pytest.raises(GraphError) as caught:
         check_graph(make())
-    assert str(caught.value) == message
+    summary, line, _ = message.partition("\n  at model.py:12")
+    assert caught.value.summary == summary
+    assert caught.value.where is not None and caught.value.where.file == ("model.py" if line else __file__)
 
 
 def test_an_unknown_primitive() -> None:

@@ -258,7 +258,9 @@ def change(data: bytes, **fields: Any) -> bytes:
 def test_refused_containers(data: bytes, message: str) -> None:
     with pytest.raises(SerialisationError) as caught:
         load_graph(data, "model.graph")
-    assert str(caught.value) == message
+    summary, _, remedy = message.partition("\n  Remedy: ")
+    assert caught.value.summary == summary and caught.value.remedy.startswith(remedy or "save it again")
+    assert caught.value.where is not None
 
 
 def test_a_primitive_that_is_gone_is_refused() -> None:

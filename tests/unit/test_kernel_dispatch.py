@@ -163,7 +163,7 @@ def test_what_dispatch_refuses() -> None:
     )
     ctx.dispatch("add", compiled, workgroup=64, threads=8, buffers=[one, two, out])
     with pytest.raises(
-        DeviceMismatchError, match=r"a KernelBuffer on cpu, the context on interpret(.|\n)*use a Context of its device"
+        DeviceMismatchError, match=r"of `.*` on cpu, the context on interpret(.|\n)*use a Context of its device"
     ):
         Context("interpret").dispatch(
             "add", add.compile("interpret", workgroup=64), workgroup=64, threads=8, buffers=[one, two, out]

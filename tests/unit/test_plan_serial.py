@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poot.dtypes import f16, f32
+from poot.dtypes import f16, f32, i32
 from poot.errors import SerialisationError
 from poot.kernel.ir import Load, Store, walk
 from poot.plan.compile import compile as plan
@@ -163,8 +163,27 @@ def test_steps_keep_to_their_slots() -> None:
     tampered(lambda p: with_launch(p, groups=(1 << 40, 1, 1)))
     tampered(lambda p: with_launch(p, groups=(0, 1, 1)))
     tampered(lambda p: with_launch(p, equations=(1000,)))
+    tampered(lambda p: with_launch(p, inside=((0, 0),)))
+    tampered(lambda p: with_launch(p, equations=(), inside=((0, 0),)))
     tampered(lambda p: replace(p, steps=(*p.steps, Copy(p.outputs[0], p.outputs[2]))))
     tampered(lambda p: replace(p, steps=(*p.steps, Copy(p.outputs[0], 0))))
+
+
+@pytest.mark.parametrize("inside", [((1, 0),), ((0, 99),), ((0, -1),), ((-1, 0),), ((0, 0), (0, 0))])
+def test_regions_that_are_not_there(inside: tuple[tuple[int, int], ...]) -> None:
+    b = Builder(LIMITS)
+    x, i = b.input("x", f32[9]), b.input("i", i32[4])
+    made = plan(b.finish(ops.scan(lambda c, k: (c + x[k], None), 0.0, i)[0]), INTERPRET)
+    (loop,) = (step for step in made.steps if isinstance(step, Loop))
+    launch = next(step for step in loop.body if isinstance(step, Launch))
+    equation = made.faulting(launch)
+    assert launch.inside and equation is not None and equation.primitive == "gather"
+    assert made.faulting(Launch(0, (), (1, 1, 1))) is None
+    changed = replace(loop, body=tuple(replace(s, inside=inside) if s is launch else s for s in loop.body))
+    steps = tuple(changed if step is loop else step for step in made.steps)
+    assert load_program(dump_program(made)) == made
+    with pytest.raises(SerialisationError, match="there is no"):
+        load_program(dump_program(replace(made, steps=steps)))
 
 
 @pytest.mark.parametrize("number", [-2, 1 << 31, 1 << 70])

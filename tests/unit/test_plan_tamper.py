@@ -136,6 +136,6 @@ def test_checks_are_exact(annotation: Any, good: object, bad: tuple[object, ...]
 
 
 def test_every_field_has_a_check() -> None:
-    assert field_checks(Launch).keys() == {"kernel", "bindings", "groups", "equations", "flops"}
+    assert field_checks(Launch).keys() == {"kernel", "bindings", "groups", "equations", "flops", "inside"}
     assert field_checks(Storage).keys() == {"slots", "arena_bytes", "liveness_bound", "prologue_bytes"}
     assert field_checks(Slot)["role"]("kept") and not field_checks(Slot)["role"]("other")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from poot.backends.cuda.triton import compile_triton
-from poot.dtypes import ALL, DType, f32, i16, i32
+from poot.dtypes import ALL, DType, f32, f64, i16, i32
 from poot.errors import Unsupported
 from poot.kernel.build import KernelBuilder
 from poot.kernel.ir import Kernel
@@ -67,13 +67,27 @@ def test_the_least_i16_wraps(name: str) -> None:
     assert "not.b16" in ptx and not re.search(r"(neg|abs)\.s16", ptx) and used["registers"] > 0
 
 
-def test_a_product_with_a_zero_is_a_quotient() -> None:
+def test_the_negative_zero_is_given_as_bits() -> None:
+    """Triton 3.6 takes a literal -0.0 for 0.0, wherever it stands."""
     k = KernelBuilder("zero", workgroup=(64, 1, 1), threads=(64, 1, 1))
-    x, y = k.buffer("x", i32, "read", (64,)), k.buffer("y", f32, "write", (64,))
+    x, y = k.buffer("x", f32, "read", (64,)), k.buffer("y", f32, "write", (64,))
     i = k.index("thread", 0)
-    k.store(y, (i,), k.op("mul", k.const(-0.0, f32), k.cast(k.load(x, (i,)), f32)))
+    product = k.op("mul", k.const(-0.0, f32), k.load(x, (i,)))
+    k.store(y, (i,), k.op("sub", k.const(-0.0, f32), product))
     text = render(prepare(k.finish())).text
-    assert 'tl.full((), float("-inf"), tl.float32)' in text and "div_rn" in text
+    assert "-0.0" not in text and text.count("tl.full((), -2147483648, tl.int32)") == 2
+
+
+def test_wide_literals_are_typed() -> None:
+    """Triton 3.6 compares with a plain number of Python in f32."""
+    k = KernelBuilder("third", workgroup=(64, 1, 1), threads=(64, 1, 1))
+    x, y = k.buffer("x", f64, "read", (64,)), k.buffer("y", f64, "write", (64,))
+    i = k.index("thread", 0)
+    value = k.load(x, (i,))
+    near = k.op("lt", value, k.const(1 / 3, f64))
+    k.store(y, (i,), k.op("select", near, k.op("mul", value, k.const(0.5, f64)), value))
+    text = render(prepare(k.finish())).text
+    assert "< tl.full((), 0.3333333333333333, tl.float64)" in text and "* 0.5" in text
 
 
 def test_contraction_is_asked_for() -> None:

@@ -102,7 +102,7 @@ def test_a_child_process_works_as_its_parent_does(method: str, tmp_path: Path) -
 
 def test_devices_and_engines_refuse_to_be_pickled() -> None:
     device = poot.device("cpu")
-    with pytest.raises(DeviceError, match="a device cannot be pickled or copied; keep its name instead"):
+    with pytest.raises(DeviceError, match=r"a device cannot be pickled or copied(.|\n)*keep its name"):
         pickle.dumps(device)
     engine = poot.Engine(device)
     with pytest.raises(EngineError, match="cannot be pickled"):

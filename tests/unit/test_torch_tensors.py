@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import poot
-from poot.errors import ArgumentError
+from poot.errors import ArgumentError, ExchangeError
 from tests.unit.fake_cupy import Fake, installed
 from tests.unit.test_cuda_interop import Tensor as Shared
 
@@ -113,13 +113,35 @@ def test_streams_wait_for_each_other(torch: Torch, fake: Fake) -> None:
 
 
 def test_what_is_no_plain_tensor_goes_by_its_capsule(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("requires_grad", True), ("layout", "sparse"), ("is_neg", lambda self: True)):
+    for name, value in (("requires_grad", True), ("layout", "sparse")):
         with monkeypatch.context() as changed:
             changed.setattr(Tensor, name, value)
             x = Tensor(X)
             shared = poot.asarray(x, copy=False)
             assert x.streams and not x.detached, name
             del shared
+
+
+def test_a_tensor_that_dlpack_would_give_with_wrong_signs_is_refused(
+    torch: Torch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tensor, "is_neg", lambda self: True)
+    x = Tensor(X)
+    with pytest.raises(ExchangeError, match="signs turned") as caught:
+        poot.asarray(x)
+    assert "resolve_neg" in caught.value.remedy and not x.streams
+
+
+def test_what_torch_refuses_is_quoted(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Tensor, **options: Any) -> Any:
+        raise BufferError("use tensor.detach()")
+
+    monkeypatch.setattr(Tensor, "requires_grad", True)
+    monkeypatch.setattr(Tensor, "__dlpack__", refuse)
+    with pytest.raises(ExchangeError, match=r"use tensor\.detach") as caught:
+        poot.trace(lambda x: x)(Tensor(X))
+    assert "x.detach()" in caught.value.remedy and caught.value.where is not None
+    assert caught.value.where.file == __file__
 
 
 def test_a_view_that_cannot_be_shared_is_refused_or_copied(torch: Torch) -> None:

@@ -98,7 +98,11 @@ FORMS: dict[str, tuple[Form, str]] = {
     "a quotient of a product": (lambda k, x, y: k.op("div", product(k, x, y), y), "fence(x * y) / y"),
     "a changed sign chosen": (
         lambda k, x, y: k.op("select", k.op("lt", x, y), negative(k, x, y), y),
-        "select(fence(y), fence(-x), x < y)",
+        "select(apart(y), apart(-x), x < y)",
+    ),
+    "a product that is compared and chosen": (
+        lambda k, x, y: k.op("select", k.op("lt", p := product(k, x, y), y), p, y),
+        "select(apart(y), apart(x * y), fence(x * y) < y)",
     ),
     "a size that is compared": (
         lambda k, x, y: k.op("gt", k.op("abs", x), k.const(-2.0, x.dtype)),

@@ -222,7 +222,7 @@ class CudaDevice:
             raise
         except DeviceError as error:
             what = f"kernel {compiled.kernel.name}"
-            raise CompileError(what=what, target=self.target, message=str(error)) from error
+            raise CompileError(what=what, target=self.target, message=error.summary) from error
         return LoadedKernel(compiled, code, module, function)
 
     def record(

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poot.backends import dlpack
+from poot import dlpack
+from poot.backends import capsules
 from poot.backends.cuda import torch_tensors
 from poot.backends.cuda.memory import CudaMemory
 from poot.backends.device import Buffer, BufferView
 from poot.dtypes import ArraySpec, as_dtype, bf16
 from poot.errors import ArgumentError, ExchangeError, PootError
+from poot.foreign import check_said, refuse
 
 if TYPE_CHECKING:
     from poot.backends.cuda.device import CudaDevice
@@ -53,7 +55,7 @@ class BorrowedMemory:
             self._home.give_back(self._lent, self.stream, self._producer)
 
 
-class Exported(dlpack.Owner):
+class Exported(capsules.Owner):
     """Keeps a buffer for a consumer on another stream, and orders its next use behind the consumer's work."""
 
     __slots__ = ("_buffer", "_home", "_stream")
@@ -128,10 +130,14 @@ class Interop:
 
     def _by_dlpack(self, value: Any, what: str, stream: Any) -> dlpack.Lent:
         number = stream.ptr or _DEFAULT
+        check_said(value, what)
         try:
-            capsule = value.__dlpack__(stream=number, max_version=dlpack.VERSION)
-        except TypeError:  # from before DLPack 1.0
-            capsule = value.__dlpack__(stream=number)
+            try:
+                capsule = value.__dlpack__(stream=number, max_version=dlpack.VERSION)
+            except TypeError:  # from before DLPack 1.0
+                capsule = value.__dlpack__(stream=number)
+        except Exception as error:  # whatever the other library raises
+            refuse(value, what, error)
         return dlpack.take(capsule, what)
 
     def _by_interface(self, value: Any, what: str) -> dlpack.Lent:
@@ -235,7 +241,7 @@ class Interop:
                 self.order(current, wanted)
         owner = Exported(self, buffer, wanted)
         address = buffer.address + view.offset
-        return dlpack.make(address, spec, self.device(), owner, versioned=versioned, read_only=not copy, copied=copy)
+        return capsules.make(address, spec, self.device(), owner, versioned=versioned, read_only=not copy, copied=copy)
 
     def interface(self, view: BufferView, spec: ArraySpec) -> dict[str, Any]:
         """`__cuda_array_interface__`, version 3; the consumer orders itself behind `stream`."""

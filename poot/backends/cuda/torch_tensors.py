@@ -7,7 +7,7 @@ import functools
 import sys
 from typing import Any
 
-from poot.backends import dlpack
+from poot import dlpack
 from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 
 _NAMES = {

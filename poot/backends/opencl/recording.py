@@ -30,6 +30,13 @@ class ClBuffer:
     freed: bool = False
 
     @property
+    def address(self) -> int:
+        """Where the host addresses the memory; AttributeError where it does not."""
+        if self.host is None:
+            raise AttributeError("the host does not address this memory")
+        return self.host.ctypes.data
+
+    @property
     def read_only(self) -> bool:
         """Whether it is memory of the caller's that nobody may write."""
         return self.host is not None and not self.host.flags.writeable

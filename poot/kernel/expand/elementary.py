@@ -25,8 +25,9 @@ def sign(x: Value) -> Value:
         bits = magnitude_bits(x).let("bits")
         number = bits - 1 < format_of(x.dtype).infinity
         return number.select(with_sign_bits(x.const(1.0), sign_bits(x)), x)
-    positive = (x > 0).select(x.const(1), 0)
-    return positive if x.dtype.kind == "uint" else (x < 0).select_const(-1, positive)
+    # Not by two selections: NVIDIA's compiler for Vulkan breaks down on some divisions by what those give.
+    least = x if x.dtype.kind == "uint" else x.op("max", x.const(-1))
+    return least.op("min", x.const(1))
 
 
 def copysign(x: Value, y: Value) -> Value:

@@ -46,9 +46,8 @@ def literal(value: bool | int | float, dtype: DType) -> Term:
     """A constant, with its dtype."""
     if dtype.is_float:
         number = float(value)
-        negative_zero = number == 0 and math.copysign(1.0, number) < 0  # `tl.full` takes every zero for the positive
         past_f16 = dtype is bf16 and number != 0 and not 2.0**-14 <= abs(number) < 65504  # and some bf16 go through f16
-        if negative_zero or (past_f16 and math.isfinite(number)):
+        if _is_negative_zero(number) or (past_f16 and math.isfinite(number)):
             pattern = int(np.asarray(number).astype(dtype.dtype).view(f"i{dtype.itemsize}"))
             bits = f"tl.full((), {pattern}, tl.int{dtype.bits})"
             return Term(f"{bits}.to({TYPES[dtype]}, bitcast=True)", dtype, False, value)
@@ -56,6 +55,16 @@ def literal(value: bool | int | float, dtype: DType) -> Term:
     else:
         text = repr(bool(value)) if dtype is bool_ else repr(int(value))
     return Term(f"tl.full((), {text}, {TYPES[dtype]})", dtype, False, value)
+
+
+def _is_negative_zero(number: float) -> bool:
+    """Whether a literal has to be given as bits: Triton 3.6 takes every zero for the positive one."""
+    return number == 0 and math.copysign(1.0, number) < 0
+
+
+def _is_f32(number: float) -> bool:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number)) == number
 
 
 @dataclass(slots=True)
@@ -86,8 +95,6 @@ class Spelling:
             raise Unsupported(what=f"{name} on {dtype}", target=self.target, message="the kernel has not been prepared")
         if name in _COMPARE:
             return Term(f"({self._pair(args, _COMPARE[name])})", bool_, vector)
-        if name == "mul" and dtype in (f32, f64) and any(arg.value == 0 for arg in args):
-            return Term(self._no_product(dtype, args), dtype, vector)
         if name in _INFIX:
             return Term(f"({self._pair(args, _INFIX[name])})", dtype, vector)
         return Term(_ROWS[name](self, dtype, args), op.dtype, vector)
@@ -102,12 +109,6 @@ class Spelling:
             a = self.call("negated", a)
         vector = any(term.vector for term in (*product, other))
         return Term(f"tl.fma({plain(a)}, {plain(b)}, {plain(c)})", op.dtype, vector)
-
-    def _no_product(self, dtype: DType, args: list[Term]) -> str:
-        """A product with a zero, as the quotient by infinity: LLVM of Triton 3.6 loses the sign of X * -0.0."""
-        zero, other = args if args[0].value == 0 else reversed(args)
-        assert zero.value is not None
-        return _div(self, dtype, [other, literal(math.copysign(math.inf, zero.value), dtype)])
 
     def _pair(self, args: list[Term], sign: str) -> str:
         left, right = args
@@ -182,9 +183,11 @@ def _beside(term: Term, other: Term) -> str:
         return term.text
     if term.dtype.is_float:
         number = float(value)
-        if not math.isfinite(number) or term.dtype in _HALVES:
+        if not math.isfinite(number) or term.dtype in _HALVES or _is_negative_zero(number):
             return term.text
-        return repr(number) if math.copysign(1, number) > 0 else f"({number!r})"
+        if term.dtype is f64 and not _is_f32(number):  # comparisons of Triton 3.6 make it one
+            return term.text
+        return repr(number) if number >= 0 else f"({number!r})"
     return repr(int(value)) if value >= 0 else f"({int(value)!r})"
 
 

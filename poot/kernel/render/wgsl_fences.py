@@ -126,7 +126,7 @@ class WgslFences(ThreadsRenderer):
             self.needs_int64(f64)
         return Code(f"{self.helper(f'fence_{dtype.name}', helpers.FENCE[dtype])}({code.text})")
 
-    def _apart(self, code: Code, dtype: DType) -> Code:
+    def apart(self, code: Code, dtype: DType) -> Code:
         """The value itself, in a form that differs from the one that `fence` gives of the same value."""
         if dtype is f64:
             self.needs_int64(f64)
@@ -194,7 +194,7 @@ class WgslFences(ThreadsRenderer):
         name, arg = expr.name, expr.args[side]
         other = self.resolved(expr.args[1 - side])
         if name in ("sub", "div") and side == 1 and self.may_be_one(arg, other):
-            return self._apart(code, arg.dtype)
+            return self.apart(code, arg.dtype)
         if (
             (name in _SUMS and (self.made_by(arg, *_SUMS) or self._may_hold(arg, *_PRODUCTS) or self._signed(arg)))
             or (name == "sub" and self._may_hold(arg, *_SUMS))

@@ -38,12 +38,12 @@ fn fence_f64(x: f64) -> f64 {{
 
 APART: dict[DType, str] = {
     f32: """
-// The value itself, which the compiler cannot know to equal what it is subtracted from, or divides.
+// The value itself, which the compiler cannot know to be one that it meets, be that fenced or not.
 fn apart_f32(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) + params.zero);
 }""",
     f64: f"""
-// The value itself, which the compiler cannot know to equal what it is subtracted from, or divides.
+// The value itself, which the compiler cannot know to be one that it meets, be that fenced or not.
 fn apart_f64(x: f64) -> f64 {{
     return bitcast<f64>(bitcast<u64>(x) + {ZERO_64});
 }}""",

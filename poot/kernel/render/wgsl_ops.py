@@ -87,7 +87,7 @@ class WgslExpressions(WgslFences):
             compared = [self.unsigned(arg) for arg in condition.args]
             for side, arg in enumerate(expr.args[1:]):
                 if not isinstance(arg, Const) and self.unsigned(arg) in compared:
-                    values[side] = self.fence(values[side], expr.dtype)
+                    values[side] = self.apart(values[side], expr.dtype)
         test = args[0].plain or args[0].text
         return Code(f"select({values[1].text}, {values[0].text}, {test})")
 
@@ -166,7 +166,7 @@ class WgslExpressions(WgslFences):
         if dtype.bits == 64:
             text = helpers.CLZ_64 if name == "clz" else helpers.POPCOUNT_64
             unsigned = arg.text if t == "u64" else f"bitcast<u64>({arg.text})"
-            return Code(f"{t}({self.helper(f'{name}_64', text)}({unsigned}))")
+            return self.extended(Code(f"{self.helper(f'{name}_64', text)}({unsigned})"), False, t)
         if dtype.bits < 32 and t == "i32":
             arg = Code(f"{arg.at(UNARY)} & 0x{(1 << dtype.bits) - 1:x}", LOOSE)
         if name == "popcount":

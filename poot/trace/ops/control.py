@@ -43,7 +43,7 @@ def cond(predicate: ArrayLike, when_true: Callable[..., T], when_false: Callable
     _check_callable(when_false, "cond: when_false")
     if isinstance(predicate, (bool, int, float, np.generic)):
         return (when_true if predicate else when_false)(*operands)
-    together(predicate, *flatten(operands).leaves)
+    together(("the predicate", "an operand"), predicate, *flatten(operands).leaves)
     with joined(predicate, *flatten(operands).leaves):
         flag, context = _flag(predicate, "cond: predicate"), active()
         if context is None:

@@ -16,9 +16,11 @@ import numpy as np
 
 from poot.dtypes import DType, DTypeLike, bool_, check_plain, f32, f64, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
+from poot.foreign import host_array
+from poot.probe import has
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, active, bind1, is_traced, joined, lift
-from poot.trace.foreign import host_array, is_foreign
+from poot.trace.foreign import is_foreign
 from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import choice, flag, one_axis, shape_argument, size_argument, static_int
@@ -120,7 +122,7 @@ def _leaves(items: Any) -> Iterator[object]:
 def _is_static(items: Any) -> bool:
     if isinstance(items, (list, tuple)):
         return all(_is_static(item) for item in _cast_type("Sequence[Any]", items))
-    return not isinstance(items, (Array, np.ndarray))
+    return not isinstance(items, (Array, np.ndarray)) and not has(items, "__dlpack__")
 
 
 def _static_values(items: Sequence[Any], dtype: DType | None) -> NumpyArray:

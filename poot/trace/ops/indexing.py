@@ -34,7 +34,7 @@ from poot.trace.tracer import Tracer
 def getitem(x: ArrayLike, key: Any, mode: IndexMode = "fault", fill_value: float | None = None) -> Array:
     """`x[key]` with NumPy's rules: ints, slices, None, `...`, integer arrays, and masks whose values are known."""
     operand = strong(x)
-    together(operand, *arrays_of(key))
+    together(("the array", "an index"), operand, *arrays_of(key))
     with joined(operand):
         entries = parse(key, operand.shape)
         positions = [entry for entry in entries if isinstance(entry, Positions)]

@@ -11,10 +11,10 @@ import numpy as np
 
 from poot.dtypes import BY_NAME, DType, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DeviceError, ExchangeError, FeatureError
+from poot.foreign import host_array
 from poot.probe import has
 from poot.trace.array import Array, is_array
 from poot.trace.dispatch import is_traced, joined, lift
-from poot.trace.foreign import host_array
 from poot.trace.ops.axes import flag, shown
 from poot.trace.ops.inspection import isdtype
 from poot.trace.places import TRACED, places

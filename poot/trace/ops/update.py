@@ -123,7 +123,7 @@ class AtIndex:
 @of_its_own
 def _update(x: Array, key: Any, values: ArrayLike | Sequence[Any], kind: Kind, mode: IndexMode) -> Array:
     choice(mode, "mode", "fault", "clip", "wrap", "drop")
-    together(x, values, *arrays_of(key))
+    together(("the array", "the values", "an index"), x, values, *arrays_of(key))
     with joined(x, values):
         new = lift(cast(asarray(values) if isinstance(values, Sequence) else values, x.dtype))
         entries = parse(key, x.shape, keep_mask=not new.shape)
