@@ -31,8 +31,12 @@ _LOST = (
     cl.status_code.INVALID_COMMAND_QUEUE,
     -9999,
 )
-#: Results that say so, or that one request was too much.
-_SUSPECT = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.OUT_OF_HOST_MEMORY)
+#: Results that say so, or that one request was too much, or failed.
+_SUSPECT = (
+    cl.status_code.OUT_OF_RESOURCES,
+    cl.status_code.OUT_OF_HOST_MEMORY,
+    cl.status_code.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+)
 
 
 def is_loss(error: Any) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
 from poot.backends.inherited import Inherited, require_process
 from poot.backends.loss import require_alive
+from poot.backends.progress import working
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.backends.wgpu.adapter import adapter, adapters, open_adapter, wgpu
@@ -26,11 +27,14 @@ from poot.backends.wgpu.probe import float_features
 from poot.backends.wgpu.recording import (
     BLOCK_WORDS,
     COPY_LANES,
+    Command,
     Dispatch,
     Parameters,
+    Pipeline,
     WgpuBuffer,
     WgpuKernel,
     copy_kernel,
+    encoded,
     is_loss,
     why_lost,
 )
@@ -71,7 +75,7 @@ class WgpuRecording:
     rebindable: tuple[int, ...]
     params: Parameters
     bound: tuple[tuple[int, int], ...] | None = None
-    commands: tuple[tuple[Any, Any, tuple[int, int, int]], ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
 class WgpuDevice:
@@ -83,8 +87,10 @@ class WgpuDevice:
         self.name = name
         self.lost: str | None = None
         self.forked = False
-        self._device, target = _opened(name, adapter(ordinal))
-        self.target = target
+        chosen = adapter(ordinal)
+        self._device, self.target = _opened(name, chosen)
+        #: Whether the driver compiles a pipeline when it is first launched, as those that run on the CPU do.
+        self._compiles_late = chosen.info["adapter_type"] == "CPU"
         self._queue = self._device.queue
         self._limits = dict(self.target.limits)
         self._largest = self._device.limits["max-buffer-size"]
@@ -281,7 +287,7 @@ class WgpuDevice:
                     continue
                 else:
                     made = self._prepare(step, position, blocks)
-                    blocks += _blocks(made)
+                    blocks += made.blocks
                 prepared.append(made)
             words = np.zeros(max(blocks, 1) * BLOCK_WORDS, np.uint32)
             for step in prepared:
@@ -318,17 +324,7 @@ class WgpuDevice:
             return
         with self._using("launch"):
             self._bind(recording, bindings)
-            encoder = self._device.create_command_encoder()
-            work = encoder.begin_compute_pass()
-            last = None
-            for pipeline, group, counts in recording.commands:
-                if pipeline is not last:
-                    work.set_pipeline(pipeline)
-                    last = pipeline
-                work.set_bind_group(0, group)
-                work.dispatch_workgroups(*counts)
-            work.end()
-            submit(self._device, self._queue, encoder.finish())
+            submit(self._device, self._queue, encoded(self._device, recording.commands))
 
     def _bind(self, recording: WgpuRecording, bindings: Sequence[BufferView]) -> None:
         """Make the commands and parameters for some bindings, unless the last ones were the same."""
@@ -340,13 +336,29 @@ class WgpuDevice:
         for position, view in zip(recording.rebindable, bindings, strict=True):
             table[position] = view
         limit = self._limits["binding_bytes"]
-        commands: list[tuple[Any, Any, tuple[int, int, int]]] = []
+        commands: list[Command] = []
+        fresh: dict[int, tuple[Pipeline, Any]] = {}
         for step in recording.steps:
             dispatch = step if isinstance(step, Dispatch) else step.choose(table)
             pipeline, group = dispatch.bind(self._device, table, recording.params, limit)
-            commands.append((pipeline, group, dispatch.counts))
+            commands.append((pipeline.made, group, dispatch.counts))
+            if self._compiles_late and not pipeline.launched:
+                fresh[id(pipeline)] = pipeline, group
+        if fresh:
+            self._start(list(fresh.values()))
+            self._bind(recording, bindings)  # a signal's handler may have bound others meanwhile
+            return
         recording.params.upload(self._queue)
         recording.commands, recording.bound = tuple(commands), bound
+
+    def _start(self, fresh: Sequence[tuple[Pipeline, Any]]) -> None:
+        """Have the driver compile: a launch of no work-groups does, and whatever ends this, no step has run."""
+        with working("starting", len(fresh), "kernels") as work:
+            for pipeline, group in fresh:
+                submit(self._device, self._queue, encoded(self._device, [(pipeline.made, group, (0, 0, 0))]))
+                self._fetch(_buffer(self._no_fault), 0, 4)
+                pipeline.launched = True
+                work.advance()
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []
@@ -362,10 +374,6 @@ class WgpuDevice:
 def _buffer(view: BufferView) -> WgpuBuffer:
     assert isinstance(view.buffer, WgpuBuffer)
     return view.buffer
-
-
-def _blocks(dispatch: Dispatch) -> int:
-    return -(-dispatch.kernel.param_words // BLOCK_WORDS)
 
 
 def make_device(ordinal: int) -> WgpuDevice:
