@@ -5,6 +5,7 @@ A call site that keeps missing warns once, naming the argument that changes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import warnings
@@ -40,7 +41,7 @@ class CallCache(Generic[T]):
         self.limit = limit
         self.hits = 0
         self.misses = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         _caches.add(self)
         self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._pending: dict[Hashable, tuple[Pending, int]] = {}
@@ -53,8 +54,7 @@ class CallCache(Generic[T]):
         with self._lock:
             value = self._values.get(key)
             if value is not None:
-                self._values.move_to_end(key)
-                self.hits += 1
+                self._used(key)
             return value
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -66,8 +66,7 @@ class CallCache(Generic[T]):
                 with self._lock:
                     value = self._values.get(key)
                     if value is not None:
-                        self._values.move_to_end(key)
-                        self.hits += 1
+                        self._used(key)
                         return value
                     pending, owner = self._pending.get(key, (None, 0))
                     if pending is None or owner == me:
@@ -89,6 +88,11 @@ class CallCache(Generic[T]):
                         del self._pending[key]
                 mine.done.set()
 
+    def _used(self, key: Hashable) -> None:
+        self.hits += 1
+        with contextlib.suppress(KeyError):  # what a finalizer has called may just have put it out
+            self._values.move_to_end(key)
+
     def drop(self, key: Hashable, value: T) -> None:
         """Forget the value under a key, if it is still this one."""
         with self._lock:
@@ -102,7 +106,7 @@ class CallCache(Generic[T]):
 
     def forget_threads(self) -> None:
         """In a forked child: whoever held the lock or was making a value is not here."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pending.clear()
 
 

@@ -73,8 +73,8 @@ class OpenCLDevice:
         self._inherited = Inherited(self)
         self.lost: str | None = None
         self.forked = False
-        self._busy = False
-        #: What enqueued work uses: host memory below a buffer would go with the last reference to it.
+        self._enqueued = self._done = 0  # how often something was, and how much of that has run
+        #: What the rest uses: host memory below a buffer would go with the last reference to it.
         self._held: list[object] = []
         self.target = target(device)
         self._options = ["-cl-std=CL1.2"]
@@ -224,8 +224,8 @@ class OpenCLDevice:
 
     def _hold(self, *used: object) -> None:
         """Keep what has been enqueued until it has run."""
-        self._busy = True
         self._held.append(used)
+        self._enqueued += 1
         if len(self._held) > _MOST_HELD:
             self._finish()
 
@@ -248,10 +248,12 @@ class OpenCLDevice:
             self._finish()
 
     def _finish(self) -> None:
-        if self._busy:
+        if (number := self._enqueued) != self._done:
             self._queue.finish()
-            self._busy = False
-            self._held.clear()
+            ran = number - self._done  # less than 1 where a handler of a signal has waited for more since
+            if ran > 0:
+                self._done = number
+                del self._held[:ran]
 
     # --- kernels ---
 
@@ -328,6 +330,7 @@ class OpenCLDevice:
                 launched.wait()
                 step.program.has_run = True
                 work.advance()
+        self._hold(recording, tuple(bindings))  # again: a finalizer may have waited for what there was
         self._queue.flush()
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
