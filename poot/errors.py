@@ -67,6 +67,11 @@ def caller() -> SourceLocation | None:
     return _finders[0]() if _finders else None
 
 
+def printable(text: str) -> str:
+    """A text that can be written as UTF-8: halves of UTF-16 pairs, which Python's names may have, are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class PootError(Exception):
     """Base of every poot error: `fields` fill `template`; `where` is the user's line; `remedy` says what to do.
 
@@ -95,7 +100,7 @@ class PootError(Exception):
             parts.append(self.where.render())
         if self.remedy:
             parts.append("  Remedy: " + self._filled_remedy())
-        return "\n".join(parts)
+        return printable("\n".join(parts))
 
     def _filled_remedy(self) -> str:
         try:
