@@ -55,7 +55,7 @@ _CAUSES = {
 
 def why_lost(error: BaseException) -> str:
     """What wgpu says of the error that ended a device, and what that means."""
-    said = str(error)
+    said = str(error).rstrip(".")
     return "; ".join([said, *(cause for sign, cause in _CAUSES.items() if sign in said)])
 
 
