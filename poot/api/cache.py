@@ -129,12 +129,15 @@ class MissWatch:
         self._lock = forks.Lock()
         self._sites: OrderedDict[Hashable, list[Mapping[str, Any]]] = OrderedDict()
 
-    def miss(self, function: str, token: int, device: str, parts: Mapping[str, Any]) -> None:
-        """Record a miss of `function`, whose code has this token, on a device; `parts` are its key by name."""
+    def miss(self, function: str, token: int, device: object, parts: Mapping[str, Any]) -> None:
+        """Record a miss of `function`, whose code has this token, on a device; `parts` are its key by name.
+
+        A device that takes the place of a lost one is another.
+        """
         frame = user_frame()
         if frame is None:
             return
-        site = (frame.f_code.co_filename, frame.f_code, frame.f_lineno, token, device)
+        site = (frame.f_code.co_filename, frame.f_code, frame.f_lineno, token, weakref.ref(device))
         with self._lock:
             seen = self._sites.setdefault(site, [])
             seen.append(parts)
@@ -149,10 +152,11 @@ class MissWatch:
     def _warn(self, function: str, frame: FrameType, seen: list[Mapping[str, Any]]) -> None:
         changing = [name for name in seen[-1] if len({repr(parts.get(name)) for parts in seen}) > 1]
         what = ", ".join(repr(name) for name in changing) or "its captures"
+        keeps = "keeps" if len(changing) == 1 else "keep"
         values = {name: seen[-1][name] for name in changing[:1]}
         example = "".join(f" (now {value})" for value in values.values())
         warnings.warn_explicit(
-            f"{function} has been traced {_WARN_AT} times from this line, because {what} keeps changing{example}. "
+            f"{function} has been traced {_WARN_AT} times from this line, because {what} {keeps} changing{example}. "
             "Pad arrays to a few shapes, or pass numbers as run-time scalars instead of static arguments.",
             RetraceWarning,
             frame.f_code.co_filename,

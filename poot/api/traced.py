@@ -221,7 +221,7 @@ class Traced(Generic[R_co]):
 
     def _compile(self, arguments: Arguments, captures: Captures, site: Site) -> Compiled:
         device = site.device
-        _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, site.parts)
+        _WATCH.miss(self._signature.name, code_token(self.__code__), device, site.parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**site.parts, **extra}]
         check_call(self._signature.name, arguments, captures, site.precision, device)

@@ -18,14 +18,17 @@ import numpy as np
 from poot.backends.device import BufferView, LaunchSpec, launch_arguments
 from poot.backends.toolchain import CompiledKernel
 from poot.backends.wgpu.adapter import wgpu
-from poot.dtypes import bool_
+from poot.dtypes import DType, bool_
 from poot.errors import CompileError, DeviceError, LaunchError
-from poot.kernel.ir import Slot
+from poot.kernel.build import KernelBuilder
+from poot.kernel.ir import Kernel, Slot
 from poot.kernel.render.threads_text import ThreadsSource
 from poot.kernel.render.wgsl_parameters import FIXED_WORDS, parameter_words
 
 BLOCK_WORDS = 64
 """Parameters of a launch start at multiples of 256 bytes, as bindings of storage buffers have to."""
+
+COPY_LANES = 256
 
 #: A pipeline, its bind group, and the counts of a launch.
 Command: TypeAlias = tuple[Any, Any, tuple[int, int, int]]
@@ -41,6 +44,19 @@ _LOSS = re.compile(r"device (is |was )?lost|device_?lost", re.IGNORECASE)
 def is_loss(error: BaseException) -> bool:
     """Whether an error of wgpu says that the device has stopped working for good."""
     return _LOSS.search(str(error)) is not None
+
+
+#: What ends a device besides its own end: wgpu names the call alone, and makes no difference between the errors.
+_CAUSES = {
+    "In wgpuDeviceCreateComputePipeline": "its driver could not make this kernel, and wgpu gives a device up for that",
+    "Not enough memory": "wgpu gives a device up that has no memory for what passes through; smaller arrays may help",
+}
+
+
+def why_lost(error: BaseException) -> str:
+    """What wgpu says of the error that ended a device, and what that means."""
+    said = str(error).rstrip(".")
+    return "; ".join([said, *(cause for sign, cause in _CAUSES.items() if sign in said)])
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -164,6 +180,7 @@ class Dispatch:
     def __init__(self, kernel: WgpuKernel, launch: LaunchSpec, block: int, fault: int, limit: int) -> None:
         self.kernel = kernel
         self.block = block
+        self.blocks = -(-kernel.param_words // BLOCK_WORDS)
         self.counts = fold(launch.groups, limit)
         self.places: list[_Place] = []
         self.values: list[tuple[int, int]] = []  # word, value
@@ -272,3 +289,13 @@ def _misplaced(compiled: CompiledKernel, byte: int, itemsize: int) -> LaunchErro
         where=compiled.kernel.where,
         remedy="pass a copy of the array, which starts where its memory does.",
     )
+
+
+def copy_kernel(dtype: DType) -> Kernel:
+    """`target[i] = source[i]`."""
+    k = KernelBuilder(f"copy_{dtype.name}", workgroup=(COPY_LANES, 1, 1), threads=(None, 1, 1))
+    source = k.buffer("source", dtype, "read", (None,))
+    target = k.buffer("target", dtype, "write", (None,))
+    index = k.index("thread", 0)
+    k.store(target, (index,), k.load(source, (index,)))
+    return k.finish()
