@@ -67,6 +67,11 @@ def caller() -> SourceLocation | None:
     return _finders[0]() if _finders else None
 
 
+def printable(text: str) -> str:
+    """A text that can be written as UTF-8: halves of UTF-16 pairs, which Python's names may have, are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class PootError(Exception):
     """Base of every poot error: `fields` fill `template`; `where` is the user's line; `remedy` says what to do.
 
@@ -95,7 +100,7 @@ class PootError(Exception):
             parts.append(self.where.render())
         if self.remedy:
             parts.append("  Remedy: " + self._filled_remedy())
-        return "\n".join(parts)
+        return printable("\n".join(parts))
 
     def _filled_remedy(self) -> str:
         try:
@@ -271,6 +276,7 @@ class GraphError(PootError, ValueError):
 
     about_a_call = True
     template = "{equation}: {message}"
+    default_remedy = "make graphs with poot.trace(f).graph(…) or a Builder, which check each equation as it is made."
 
 
 class GraphSyntaxError(PootError, ValueError):
@@ -453,7 +459,7 @@ class TargetError(PootError, ValueError):
 
     about_a_call = True
     template = "unknown target {name!r}: {message}"
-    default_remedy = "name one of these, or pass the target of a device: poot.device(…).target."
+    default_remedy = 'write "cpu", "cuda:sm_90" and the like, or pass the target of a device: poot.device(…).target.'
 
 
 # --- devices and engines --------------------------------------------------------------------------------------------
@@ -464,6 +470,7 @@ class DeviceError(PootError, RuntimeError):
 
     about_a_call = True
     template = "device {device}: {message}"
+    default_remedy = "run `poot doctor`, which says what works here, or use another device."
 
 
 class DeviceUnavailableError(DeviceError):

@@ -22,13 +22,15 @@ _generation: list[int] = [0]
 
 
 class Lock:
-    """A lock for `with`, reentrant where that is asked for, which is free in a forked child whoever holds it."""
+    """A lock for `with`, which is free in a forked child whoever holds it.
 
-    __slots__ = ("_generation", "_kind", "_lock")
+    It is reentrant: a finalizer or a handler of a signal runs between any two lines, and may come to the same lock.
+    """
 
-    def __init__(self, *, reentrant: bool = False) -> None:
-        self._kind = threading.RLock if reentrant else threading.Lock
-        self._lock = self._kind()
+    __slots__ = ("_generation", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
         self._generation = _generation[0]
 
     def __enter__(self) -> None:
@@ -41,10 +43,15 @@ class Lock:
     ) -> None:
         self._lock.release()
 
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread holds it."""
+        return is_mine(self._lock)
+
     def _renew(self) -> None:
         with _renewing[0]:
             if self._generation != _generation[0]:
-                self._lock = self._kind()
+                self._lock = threading.RLock()
                 self._generation = _generation[0]
 
 

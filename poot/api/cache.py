@@ -5,6 +5,7 @@ A call site that keeps missing warns once, naming the argument that changes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import warnings
@@ -40,7 +41,7 @@ class CallCache(Generic[T]):
         self.limit = limit
         self.hits = 0
         self.misses = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         _caches.add(self)
         self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._pending: dict[Hashable, tuple[Pending, int]] = {}
@@ -53,8 +54,7 @@ class CallCache(Generic[T]):
         with self._lock:
             value = self._values.get(key)
             if value is not None:
-                self._values.move_to_end(key)
-                self.hits += 1
+                self._used(key)
             return value
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -66,8 +66,7 @@ class CallCache(Generic[T]):
                 with self._lock:
                     value = self._values.get(key)
                     if value is not None:
-                        self._values.move_to_end(key)
-                        self.hits += 1
+                        self._used(key)
                         return value
                     pending, owner = self._pending.get(key, (None, 0))
                     if pending is None or owner == me:
@@ -89,6 +88,11 @@ class CallCache(Generic[T]):
                         del self._pending[key]
                 mine.done.set()
 
+    def _used(self, key: Hashable) -> None:
+        self.hits += 1
+        with contextlib.suppress(KeyError):  # what a finalizer has called may just have put it out
+            self._values.move_to_end(key)
+
     def drop(self, key: Hashable, value: T) -> None:
         """Forget the value under a key, if it is still this one."""
         with self._lock:
@@ -102,7 +106,7 @@ class CallCache(Generic[T]):
 
     def forget_threads(self) -> None:
         """In a forked child: whoever held the lock or was making a value is not here."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pending.clear()
 
 
@@ -125,12 +129,15 @@ class MissWatch:
         self._lock = forks.Lock()
         self._sites: OrderedDict[Hashable, list[Mapping[str, Any]]] = OrderedDict()
 
-    def miss(self, function: str, token: int, device: str, parts: Mapping[str, Any]) -> None:
-        """Record a miss of `function`, whose code has this token, on a device; `parts` are its key by name."""
+    def miss(self, function: str, token: int, device: object, parts: Mapping[str, Any]) -> None:
+        """Record a miss of `function`, whose code has this token, on a device; `parts` are its key by name.
+
+        A device that takes the place of a lost one is another.
+        """
         frame = user_frame()
         if frame is None:
             return
-        site = (frame.f_code.co_filename, frame.f_code, frame.f_lineno, token, device)
+        site = (frame.f_code.co_filename, frame.f_code, frame.f_lineno, token, weakref.ref(device))
         with self._lock:
             seen = self._sites.setdefault(site, [])
             seen.append(parts)
@@ -145,10 +152,11 @@ class MissWatch:
     def _warn(self, function: str, frame: FrameType, seen: list[Mapping[str, Any]]) -> None:
         changing = [name for name in seen[-1] if len({repr(parts.get(name)) for parts in seen}) > 1]
         what = ", ".join(repr(name) for name in changing) or "its captures"
+        keeps = "keeps" if len(changing) == 1 else "keep"
         values = {name: seen[-1][name] for name in changing[:1]}
         example = "".join(f" (now {value})" for value in values.values())
         warnings.warn_explicit(
-            f"{function} has been traced {_WARN_AT} times from this line, because {what} keeps changing{example}. "
+            f"{function} has been traced {_WARN_AT} times from this line, because {what} {keeps} changing{example}. "
             "Pad arrays to a few shapes, or pass numbers as run-time scalars instead of static arguments.",
             RetraceWarning,
             frame.f_code.co_filename,

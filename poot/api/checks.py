@@ -54,14 +54,16 @@ class LaunchCheck:
 
     def check(self) -> None:
         """Wait for the launch, and raise its fault if it had one."""
+        within = self._lock.is_mine  # in the middle of another check, which frees the record
         with self._lock:
             if self._record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
                 self._device.read(BufferView(self._record), words)
                 if words[0]:
                     self._error = self._error_of(words.tolist())
-                self._device.free(self._record)
-                self._record = None
+                if not within:
+                    self._device.free(self._record)
+                    self._record = None
         if self._error is not None:
             raise again(self._error)
 

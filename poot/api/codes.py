@@ -6,6 +6,7 @@ and class bodies belong to the code around them.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import sys
 import threading
@@ -96,7 +97,7 @@ class _Scan:
 #: By code object; the code is kept so that its id stays its own.
 _known: OrderedDict[int, tuple[types.CodeType, Reads]] = OrderedDict()
 _tokens: OrderedDict[tuple[types.CodeType, str], int] = OrderedDict()
-_lock = threading.Lock()
+_lock = threading.RLock()
 forks.awaited(forks.LEAF, _lock.acquire, _lock.release)
 _counter = iter(range(1 << 62))
 
@@ -155,5 +156,6 @@ def code_token(code: types.CodeType) -> int:
             if len(_tokens) > _KEPT:
                 _tokens.popitem(last=False)
         else:
-            _tokens.move_to_end(key)
+            with contextlib.suppress(KeyError):  # what a finalizer has called may just have put it out
+                _tokens.move_to_end(key)
         return token

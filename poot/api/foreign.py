@@ -15,6 +15,7 @@ from poot.errors import DeviceError
 from poot.foreign import refuse
 from poot.probe import has
 
+_COPY = "copy it to the host first, and pass the NumPy array."
 #: Arguments that are not other libraries' arrays, most often.
 _OURS = frozenset({dict, list, tuple, np.ndarray, DeviceArray, float, int, bool, str, type(None)})
 
@@ -32,7 +33,7 @@ def device_array(value: Any, what: str, *, copy: bool | None = None) -> DeviceAr
     backend: DeviceBackend = open_device(f"cuda:{ordinal}")
     sharing = sharing_of(backend)
     if sharing is None:
-        raise DeviceError(device=backend.name, message="it does not take other libraries' arrays")
+        raise DeviceError(device=backend.name, message="it does not take other libraries' arrays", remedy=_COPY)
     buffer, spec = sharing.borrow(value, what, copy=copy)
     return DeviceArray(Held(backend, buffer), spec)
 

@@ -16,8 +16,10 @@ from poot.api.devices import Device, apart, choose, default
 from poot.api.precision import Precision
 from poot.api.recording import Recorded
 from poot.backends.device import DeviceBackend
+from poot.backends.names import BUILTIN
 from poot.backends.sharing import same_memory
 from poot.errors import DeviceMismatchError, DeviceUnavailableError
+from poot.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,21 @@ def device_of(
         raise apart(
             [(name, array.backend) for name, array in named if isinstance(array, DeviceArray)], _REMEDY
         ) from None
+
+
+def device_to_plan_for(
+    requested: str | Device | None, arguments: Arguments, captures: Captures, recorded: Recorded
+) -> DeviceBackend:
+    """`device_of`; where a device is not here, the error says how its programs are made without it."""
+    try:
+        return device_of(requested, arguments, captures, recorded)
+    except DeviceUnavailableError as error:
+        backend = str(error.fields["device"]).partition(":")[0]
+        if backend not in BUILTIN:
+            raise
+        target = f'poot.Target.parse("{Target.parse(backend)}")'
+        remedy = f"{error.remedy} No device is needed for poot.compile(f.graph(…), {target})."
+        raise DeviceUnavailableError(**error.fields, remedy=remedy) from error.__cause__
 
 
 def _captures_read(recorded: Recorded) -> list[int]:

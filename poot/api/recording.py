@@ -302,7 +302,8 @@ def _part(tree: Any, place: Sequence[str], what: str) -> Any:
             tree = cast("Sequence[Any]", tree)[int(head)]
         else:
             message = f"the outputs have no part {'.'.join(place)!r}"
-            raise CaptureError(what=what, message=message, where=user_location())
+            remedy = 'name a part as its path goes, such as "1" or "cache.k"; "" is all of them.'
+            raise CaptureError(what=what, message=message, where=user_location(), remedy=remedy)
     return tree
 
 

@@ -21,7 +21,7 @@ from poot.api.eager_call import EagerCall, is_running
 from poot.api.explain import Explanation, watching
 from poot.api.fast import MISS, FastCall, ShortWays, call_key
 from poot.api.foreign import all_here
-from poot.api.homes import Site, captures_decide, device_of, homes_captured, homes_of, key_parts
+from poot.api.homes import Site, captures_decide, device_of, device_to_plan_for, homes_captured, homes_of, key_parts
 from poot.api.invoke import Compiled, check_call, host_value
 from poot.api.options import Options, names_of
 from poot.api.precision import Precision
@@ -221,7 +221,7 @@ class Traced(Generic[R_co]):
 
     def _compile(self, arguments: Arguments, captures: Captures, site: Site) -> Compiled:
         device = site.device
-        _WATCH.miss(self._signature.name, code_token(self.__code__), device.name, site.parts)
+        _WATCH.miss(self._signature.name, code_token(self.__code__), device, site.parts)
         extra: dict[str, Hashable] = {"device": device.name, "code": code_token(self.__code__)}
         self._shared.misses = [*self._shared.misses[-7:], {**site.parts, **extra}]
         check_call(self._signature.name, arguments, captures, site.precision, device)
@@ -309,7 +309,7 @@ class Traced(Generic[R_co]):
     ) -> Program:
         """The program for arrays or specs, for `device` (by the rule of calls, if none is named); see `graph`."""
         recorded, arguments, captures = self._trace_only(args, kwargs, constants, states)
-        chosen = device_of(device or self.options.device, arguments, captures, recorded)
+        chosen = device_to_plan_for(device or self.options.device, arguments, captures, recorded)
         return self._plan(recorded, chosen)
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:

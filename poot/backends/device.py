@@ -196,7 +196,8 @@ class DeviceBackend(Protocol):
 
         Positions named in `rebindable` (None in `views`) are given anew at each replay, and by `bindings` for this
         first run; all others are fixed.  `fault` is the position of the fault record (FAULT_WORDS i32) that is handed
-        to every launch, or -1 where no kernel can fault; whoever runs the recording clears it.
+        to every launch, or -1 where no kernel can fault; whoever runs the recording clears it.  Where a driver compiles
+        at a first launch, it does so here, kernel by kernel, and is seen at it (`poot.backends.progress`).
         """
         ...
 

@@ -82,13 +82,15 @@ class FaultCheck:
         """Raise the fault of the run, if there was one."""
         with _first_use:
             lock = self._lock = self._lock or forks.Lock()
+        within = lock.is_mine  # in the middle of another check, which frees the record
         with lock:
             if self.record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
                 self._device.read(BufferView(self.record), words)
                 self._error = decode(words, self._program, self._kernels, self.where)
-                self._device.free(self.record)
-                self.record = None
+                if not within:
+                    self._device.free(self.record)
+                    self.record = None
         if self._error is not None:
             raise copy.copy(self._error)  # each raise has a traceback of its own, and no cycle through this check
 

@@ -1,7 +1,8 @@
 """What takes longer than two seconds says so: a line that goes away by itself, in terminals and notebooks alone.
 
-`working` wraps a piece of work; inside another one of the same thread it changes that one's line.  A thread of its own
-draws, and imports what drawing needs, once two seconds have passed; nothing that goes wrong there reaches the work.
+`working` wraps a piece of work; inside another one of the same thread it changes that one's line, unless that one
+counts.  A thread of its own draws, and imports what drawing needs, once two seconds have passed; nothing that goes
+wrong there reaches the work.
 `POOT_PROGRESS=0` turns it off.
 """
 
@@ -70,6 +71,9 @@ if hasattr(os, "register_at_fork"):
 def working(text: str, total: int | None = None, unit: str = "") -> Generator[Work]:
     """Show `text`, and how much is done of `total`, while the block takes long."""
     work = _local.work
+    if work is not None and work.total is not None:
+        yield Work(text, unit, total)
+        return
     if work is not None:
         before = work.text, work.unit, work.total, work.done
         work.text, work.unit, work.total, work.done = text, unit, total, 0

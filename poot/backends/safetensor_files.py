@@ -191,6 +191,10 @@ def _json(path: Path, text: bytes) -> dict[str, Any]:
 
     try:
         found = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
+        if b"\\u" in text:  # only an escape can stand for half of a pair of UTF-16
+            json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise WeightFileError(path=path, message="the header is damaged: it has half of a pair of UTF-16") from error
     except (ValueError, RecursionError) as error:
         raise WeightFileError(path=path, message=f"the header is damaged: {error}") from error
     if not isinstance(found, dict):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
@@ -19,32 +21,37 @@ def size_class(nbytes: int) -> int:
 
 
 class Spares(Generic[Block]):
-    """Blocks that were freed, least recently freed first; the caller holds a lock."""
+    """Blocks that were freed, least recently freed first; the caller holds a lock.
+
+    A finalizer may take and give blocks in the middle of another call of its thread: who takes one out of `_kept` has
+    it, and a number that is left in `_by_size` stands for nothing.
+    """
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
         self._bytes = 0
-        self._number = 0
+        self._numbers = itertools.count()
         self._kept: OrderedDict[int, tuple[int, Block]] = OrderedDict()
         self._by_size: dict[int, list[int]] = {}
 
     def take(self, size: int) -> Block | None:
         """A kept block of exactly this size class, or None."""
         numbers = self._by_size.get(size)
-        if not numbers:
-            return None
-        _, block = self._kept.pop(numbers.pop())
-        self._bytes -= size
-        return block
+        while numbers:
+            found = self._kept.pop(numbers.pop(), None)
+            if found is not None:
+                self._bytes -= size
+                return found[1]
+        return None
 
     def give(self, size: int, block: Block) -> list[Block]:
         """Keep a block; returns the blocks that no longer fit the cap."""
-        self._number += 1
-        self._kept[self._number] = size, block
-        self._by_size.setdefault(size, []).append(self._number)
+        number = next(self._numbers)
         self._bytes += size
+        self._kept[number] = size, block
+        self._by_size.setdefault(size, []).append(number)
         dropped: list[Block] = []
-        while self._bytes > self._cap:
+        while self._bytes > self._cap and self._kept:
             dropped.append(self._drop())
         return dropped
 
@@ -54,6 +61,7 @@ class Spares(Generic[Block]):
 
     def _drop(self) -> Block:
         number, (size, block) = self._kept.popitem(last=False)
-        self._by_size[size].remove(number)
+        with contextlib.suppress(KeyError, ValueError):
+            self._by_size[size].remove(number)
         self._bytes -= size
         return block

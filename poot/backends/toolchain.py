@@ -6,12 +6,15 @@ threads that ask for the same kernel wait for it, and no lock is held across dif
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from typing_extensions import override
 
 from poot import forks
 from poot.errors import CompileError, Unsupported
@@ -21,7 +24,7 @@ from poot.kernel.text import kernel_hash
 from poot.target import Language, Target
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CompiledKernel:
     """A kernel compiled for one target: what a device needs to load and launch it.
 
@@ -34,10 +37,15 @@ class CompiledKernel:
     language: Language
     artifact: Any
     entry: str
-    source: str = field(repr=False)
+    source: str
     slots: tuple[Slot, ...] = ()
     sites: tuple[FaultSite, ...] = ()
     resources: tuple[tuple[str, int], ...] = ()
+
+    @override
+    def __repr__(self) -> str:
+        size = "x".join(map(str, self.kernel.workgroup))
+        return f"<compiled kernel {self.kernel.name}: {self.language} for {self.target}, work-groups of {size}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,7 @@ class _Pending:
 
     def __init__(self) -> None:
         self.done = threading.Event()
+        self.owner = threading.get_ident()
         self.result: CompiledKernel | None = None
 
 
@@ -90,14 +99,14 @@ class _Memory:
     """The compiled kernels of this process, bounded, least recently used out first."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.kept: OrderedDict[tuple[str, str, bool], CompiledKernel] = OrderedDict()
         self.pending: dict[tuple[str, str, bool], _Pending] = {}
         self.compiles = 0
 
     def forget_threads(self) -> None:
         """In a forked child: whoever held the lock or was compiling is not here."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.pending.clear()
 
 
@@ -129,10 +138,11 @@ def compile_kernel(kernel: Kernel, target: Target, *, contract: bool = False) ->
             with _memory.lock:
                 found = _memory.kept.get(key)
                 if found is not None:
-                    _memory.kept.move_to_end(key)
+                    with contextlib.suppress(KeyError):  # a finalizer that compiles may just have put it out
+                        _memory.kept.move_to_end(key)
                     return found
                 pending = _memory.pending.get(key)
-                if pending is None:
+                if pending is None or pending.owner == threading.get_ident():  # one that compiles waits for nobody
                     mine = _memory.pending[key] = _Pending()
                     break
             pending.done.wait()

@@ -12,16 +12,9 @@ from typing import Any, TypeVar
 
 from poot.api.devices import Device, device
 from poot.backends import cache
-from poot.backends.settings import KNOWN
-from poot.backends.survey import (
-    Package,
-    Survey,
-    find_package,
-    poot_version,
-    python_version,
-    requirements,
-    survey,
-)
+from poot.backends.packages import Package, find_package, requirements
+from poot.backends.settings import KNOWN, switch
+from poot.backends.survey import Survey, cause, poot_version, python_version, survey
 from poot.errors import PootError
 
 T = TypeVar("T")
@@ -89,17 +82,19 @@ def examine(wanted: str | None = None) -> Facts:
     try:
         default = device().name
     except PootError as error:
-        problems.append(f"the default device does not open: {_one_line(error)}")
+        _tell(problems, error, "the default device does not open: ")
     if wanted is not None:
         try:
             device(wanted)
         except PootError as error:
-            problems.append(_one_line(error))
+            _tell(problems, error, f"device {wanted}: ")
     pool = "", 0
     try:
         pool = _pool(device("cpu"))
     except PootError as error:
-        problems.append(f"the cpu device does not open: {_one_line(error)}")
+        _tell(problems, error, "the cpu device does not open: ")
+    for name in ("POOT_EAGER", "POOT_PROGRESS"):
+        _setting(lambda name=name: switch(name, False), False, problems)
     caches = tuple(_caches(problems))
     settings = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("POOT_")))
     problems += _unknown(name for name, _ in settings)
@@ -115,8 +110,11 @@ def _unknown(names: Iterable[str]) -> Iterator[str]:
             yield f"{name} is set, which poot does not read; did you mean {near[0]}?"
 
 
-def _one_line(error: PootError) -> str:
-    return f"{str(error.args[0]).splitlines()[0]}; {error.remedy}" if error.remedy else str(error).splitlines()[0]
+def _tell(problems: list[str], error: PootError, what: str = "") -> None:
+    """Add a problem in one line, unless it has been told of something else."""
+    text = "; ".join(filter(None, (" ".join(cause(error).split()), error.remedy)))
+    if not any(problem.endswith(text) for problem in problems):
+        problems.append(what + text)
 
 
 def _packages(devices: tuple[Survey, ...]) -> Iterator[Package]:
@@ -138,7 +136,7 @@ def _broken(devices: tuple[Survey, ...], packages: tuple[Package, ...]) -> Itera
             yield f"{package.name} is not installed; run `pip install '{wanted}'`"
     for each in devices:
         if each.error is not None and each.packages and each.packages[0].installed:
-            yield f"{each.name}: {each.reason}; {each.remedy}"
+            yield f"{each.name}: " + "; ".join(filter(None, (" ".join(each.reason.split()), each.remedy)))
 
 
 def _pool(cpu: Device) -> tuple[str, int]:
@@ -177,7 +175,7 @@ def _setting(read: Callable[[], T], otherwise: T, problems: list[str]) -> T:
     try:
         return read()
     except PootError as error:
-        problems.append(_one_line(error))
+        _tell(problems, error)
         return otherwise
 
 

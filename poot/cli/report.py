@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from poot.backends.survey import Survey
 from poot.cli.doctor import Facts
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -17,7 +16,7 @@ def show(facts: Facts, console: Console) -> None:
     console.print(f"poot {facts.version}, Python {facts.python}", highlight=False)
     default = facts.default or "[red]none[/red]"
     console.print(f"default device: {default}", highlight=False)
-    console.print(_devices(facts.devices))
+    console.print(_devices(facts))
     kind, threads = facts.pool
     if kind:
         how = "wait on a futex" if kind == "futex" else "wait in Python: slower to wake"
@@ -37,11 +36,13 @@ def show(facts: Facts, console: Console) -> None:
         console.print("[green]Everything that is installed works.[/green]")
 
 
-def _devices(devices: tuple[Survey, ...]) -> Table:
+def _devices(facts: Facts) -> Table:
+    """What is here; a remedy that stands below, under what is wrong, is not said twice."""
     table = Table("device", "state", "what it is, or why it is not here", title="Devices", title_justify="left")
-    for each in devices:
+    for each in facts.devices:
         if each.error is not None:
-            text = escape(each.reason) + (f"\nremedy: {escape(each.remedy)}" if each.remedy else "")
+            below = any(each.remedy in problem for problem in facts.problems)
+            text = escape(each.reason) + (f"\nremedy: {escape(each.remedy)}" if each.remedy and not below else "")
             table.add_row(each.name, "[yellow]absent[/yellow]", text)
         for name, text in each.hardware:
             table.add_row(name, "[green]works[/green]", escape(text))
@@ -52,9 +53,8 @@ def _packages(facts: Facts) -> Table:
     table = Table("package", "installed", "wanted", title="Packages", title_justify="left")
     for package in facts.packages:
         state = package.installed or "-"
-        table.add_row(
-            package.name, state if package.fits or not package.installed else f"[red]{state}[/red]", package.wanted
-        )
+        state = state if package.fits or not package.installed else f"[red]{state}[/red]"
+        table.add_row(package.name, state, package.wanted or "-")
     return table
 
 

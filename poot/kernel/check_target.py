@@ -23,6 +23,13 @@ def shared_bytes(kernel: Kernel) -> int:
     return arrays + hidden
 
 
+def largest_shared(kernel: Kernel) -> SourceLocation | None:
+    """The line of the array that takes most of the shared memory; that of the kernel where there is none."""
+    arrays = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Alloc) and stmt.space == "shared"]
+    largest = max(arrays, key=lambda array: math.prod(array.shape) * array.dtype.itemsize, default=None)
+    return kernel.where if largest is None or largest.where is None else largest.where
+
+
 def check_target(kernel: Kernel, target: Target) -> None:
     """Raise Unsupported where a valid kernel uses a dtype that the target lacks or is past one of its limits."""
     for param in kernel.params:
@@ -45,7 +52,7 @@ def check_target(kernel: Kernel, target: Target) -> None:
                 what=f"kernel {kernel.name}: {value} {what}",
                 target=target,
                 message=f"the limit is {limits[name]}",
-                where=kernel.where,
+                where=largest_shared(kernel) if name == "workgroup_storage" else kernel.where,
                 remedy=f"{remedy}.",
             )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from typing_extensions import override
 
 from poot.dtypes import ArraySpec
-from poot.errors import SourceLocation
+from poot.errors import SourceLocation, printable
 from poot.kernel.ir import Kernel
 from poot.records import record
 from poot.target import Language, Target
@@ -236,7 +236,7 @@ class Program:
     @override
     def __repr__(self) -> str:
         kernels, launches = len(self.kernels), len(self.launches)
-        return (
+        return printable(
             f"<Program of {self.graph.name} for {self.target}: {launches} launches of {kernels} kernels; "
             "`print(program.report())` says more>"
         )

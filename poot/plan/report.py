@@ -30,7 +30,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from poot.errors import SourceLocation
+from poot.errors import SourceLocation, printable
 from poot.plan.program import Branch, Copy, Launch, Loop, Numerics, Program, Role, Step, slots_of
 from poot.plan.report_text import lines
 from poot.plan.touched import touched
@@ -196,7 +196,7 @@ def report(program: Program) -> Report:
         ),
         "",
     )
-    return replace(made, _text="\n".join(lines(program, made)))
+    return replace(made, _text=printable("\n".join(lines(program, made))))
 
 
 def _line(where: SourceLocation | None) -> str | None:

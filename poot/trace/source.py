@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import os
@@ -17,8 +18,8 @@ from poot.errors import SourceLocation, locate_with
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # np.sum(x) on a tracer passes through NumPy's Python code, which is no more the user's than poot's own.
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-# Nor is a copy with some fields changed made by the user's hands.
-_COPYING = (str(dataclasses.__file__), str(copy.__file__))
+# Nor is a copy with some fields changed made by the user's hands, nor an error that leaves a block.
+_BETWEEN = (str(contextlib.__file__), str(dataclasses.__file__), str(copy.__file__))
 # What starts threads and modules stands below everything, and below poot's own threads and commands there is no user.
 _STARTING = (
     str(threading.__file__),
@@ -75,7 +76,7 @@ def frame_location(frame: FrameType) -> SourceLocation:
 def _remember_file(file: str) -> bool:
     if len(_internal_files) >= _LIMIT:
         _internal_files.clear()
-    internal = file.startswith((_PACKAGE, _NUMPY, *_STARTING)) or file in _COPYING
+    internal = file.startswith((_PACKAGE, _NUMPY, *_STARTING)) or file in _BETWEEN
     _internal_files[file] = internal
     return internal
 

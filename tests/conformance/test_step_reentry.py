@@ -20,6 +20,7 @@ import pytest
 import poot
 from poot import Builder, Engine, StepInputs, TraceLimits, WeightStore, f32
 from poot.api.devices import Device
+from poot.backends.toolchain import clear_memory
 from poot.errors import EngineError
 
 N = 24
@@ -303,3 +304,60 @@ def test_an_argument_may_call_the_function_that_it_is_for(device: Device) -> Non
         argument = Running(lambda: inner.append(np.asarray(both(full(5), on))), 1)
         assert (np.asarray(both(argument, on)) == 3).all()
     assert len(inner) >= 3 and all((each == 11).all() for each in inner)
+
+
+def test_calls_may_be_made_at_any_line_of_one(device: Device) -> None:
+    """Traced calls, operators and kernels share caches, recordings and memory with the call that they interrupt."""
+
+    @poot.trace
+    def rows(x: Any, i: Any) -> Any:
+        return x[i] * x + 1.0
+
+    @poot.kernel
+    def add(a: poot.In[poot.f32], b: poot.Out[poot.f32]) -> None:
+        i = poot.thread_index()
+        if i < len(b):
+            b[i] = a[i] + 2.0
+
+    def calls(value: float) -> tuple[Any, ...]:
+        x, y = (poot.asarray(full(each), device=device) for each in (value, 0))
+        add(x, y, threads=N)
+        return rows(x, np.int32(3)), x + y, y
+
+    def right(found: tuple[Any, ...], value: float) -> bool:
+        wanted = value * value + 1, value + value + 2, value + 2
+        return all(bool((np.asarray(y) == want).all()) for y, want in zip(found, wanted, strict=True))
+
+    waiting: list[tuple[Any, ...]] = []
+
+    def action() -> None:
+        waiting.append(calls(5))
+        assert right(calls(7), 7)
+
+    for _ in range(3):
+        assert right(calls(5), 5)
+    anywhere(
+        lambda: calls(3), action, lambda found: right(found, 3) and all(right(waiting.pop(), 5) for _ in waiting[:])
+    )
+
+
+def test_a_compile_may_ask_for_its_own_kernel(device: Device) -> None:
+    """As a finalizer may while LLVM or a driver is at work, and waits for nobody."""
+    clear_memory()
+
+    def step() -> Any:
+        life = Life(device)
+        found = life.step(full(1)).read()
+        life.engine.unload(life.exe)
+        return found
+
+    step()
+
+    def action() -> None:
+        assert (step() == 9).all()
+
+    def run() -> Any:
+        clear_memory()
+        return step()
+
+    anywhere(run, action, lambda found: bool((found == 9).all()), 40)

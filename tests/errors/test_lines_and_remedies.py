@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import pickle
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 import poot
-from poot import StepInputs, StoredView, WeightMap, WeightStore, f32, ops
+from poot import StepInputs, StoredView, WeightMap, WeightStore, errors, f32, ops
 from poot.errors import (
     ArgumentError,
     BuilderError,
@@ -39,6 +41,7 @@ from poot.plan.serial import load_program
 from poot.trace.parse import parse_graph
 from poot.trace.serial import load_graph
 
+ROOT = Path(__file__).parents[2]
 ONE = np.ones(4, np.float32)
 CPU = poot.device("cpu")
 X: Any = poot.asarray(ONE, device="cpu")
@@ -54,6 +57,26 @@ def copied(a: poot.In[f32], c: poot.Out[f32]) -> None:
     i = poot.thread_index()
     if i < len(c):
         c[i] = a[i]
+
+
+@poot.kernel(workgroup=64)
+def roomy(a: poot.In[f32], c: poot.Out[f32]) -> None:
+    few = poot.shared(f32, 4)
+    many = poot.shared(f32, (1024, 1024))
+    i = poot.local_index()
+    many[i, 0] = a[i]
+    few[0] = 1.0
+    poot.barrier()
+    c[i] = many[i, 0] + few[0]
+
+
+@poot.kernel(workgroup=64)
+def wide(a: poot.In[f32], c: poot.Out[f32]) -> None:
+    flags = poot.shared(poot.u8, 8192)  # a word each in WGSL
+    i = poot.local_index()
+    flags[i] = poot.u8(1)
+    poot.barrier()
+    c[i] = a[i] + f32(flags[63 - i])
 
 
 class Scene:
@@ -239,6 +262,10 @@ USES: dict[str, tuple[type[PootError], str, Callable[[Scene], Any]]] = {
         DeviceUnavailableError, "there is no such backend", lambda s: poot.trace(lambda x: x, device="gpu")
     ),
     "device not there": (DeviceUnavailableError, "there is one cpu device", lambda s: poot.device("cpu:7")),
+    "program of what is not here": (
+        DeviceUnavailableError, "device cuda:999999 is not available",
+        lambda s: poot.trace(lambda x: x * 2).program(f32[4], device="cuda:999999"),
+    ),
     "device past all": (DeviceUnavailableError, "so many", lambda s: poot.device("cpu:" + "9" * 40)),
     "language": (ArgumentError, "'foo' is not valid", lambda s: poot.device("cuda", language="foo")),  # type: ignore[arg-type]
     "target unknown": (TargetError, "unknown target 'tpu': known are", lambda s: poot.Target.parse("tpu")),
@@ -251,6 +278,25 @@ USES: dict[str, tuple[type[PootError], str, Callable[[Scene], Any]]] = {
     "launch": (LaunchError, "no value is given for `c`", lambda s: copied(ONE, threads=4)),
     "launch elsewhere": (DeviceMismatchError, "different devices", lambda s: copied(X, elsewhere(), threads=4)),
 }  # fmt: skip
+
+
+def raised(path: Path) -> Iterator[tuple[int, type[PootError], set[str | None]]]:
+    """Every error of poot's that a module makes: the line, the class, and the words that it is made with."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            kind = getattr(errors, name, None)
+            if isinstance(kind, type) and issubclass(kind, PootError):
+                yield node.lineno, kind, {word.arg for word in node.keywords}
+
+
+def test_every_error_of_the_upper_layers_has_a_line_and_a_remedy() -> None:
+    """Of the layers that users call; what is expected of a value is a remedy, too."""
+    for path in (path for folder in ("api", "backends", "plan") for path in (ROOT / "poot" / folder).rglob("*.py")):
+        for line, kind, words in raised(path):
+            assert kind.about_a_call or "where" in words, f"{path}:{line}: no line"
+            told = kind.default_remedy or "remedy" in words or "{expected}" in kind.template
+            assert told, f"{path}:{line}: no remedy"
 
 
 @pytest.mark.parametrize("use", USES)
@@ -266,3 +312,23 @@ def test_bad_uses_are_told_with_line_and_remedy(use: str, tmp_path: Path) -> Non
     assert error.remedy.endswith((".", "?")) or isinstance(error, ArgumentError), error
     assert str(error).count("Remedy: ") == (1 if error.remedy else 0)
     assert len({line for line in str(error).split("\n") if line.startswith("  at ")}) == 1
+
+
+def test_shared_arrays_that_are_too_large_are_shown_where_they_are_made() -> None:
+    ones = np.ones(64, np.float32)
+    for call in (lambda: roomy(ones, ones.copy(), groups=1), lambda: roomy.source("wgsl"), lambda: wide.source("wgsl")):
+        with pytest.raises(Unsupported, match="bytes of shared memory is not supported") as caught:
+            call()
+        assert caught.value.where is not None
+        assert re.search("many = |flags = ", caught.value.where.text)
+
+
+def test_what_is_not_here_can_be_planned_for() -> None:
+    with pytest.raises(DeviceUnavailableError) as caught:
+        poot.trace(lambda x: x * 2).program(f32[4], device="cuda:999999")
+    assert 'poot.compile(f.graph(…), poot.Target.parse("cuda:sm_90"))' in caught.value.remedy
+    assert poot.compile(poot.trace(lambda x: x * 2).graph(f32[4]), poot.Target.parse("cuda:sm_90")).kernels
+
+
+def test_a_compiled_kernel_is_shown_in_one_line() -> None:
+    assert repr(copied.compile("wgpu")) == "<compiled kernel copied: wgsl for wgpu, work-groups of 256x1x1>"

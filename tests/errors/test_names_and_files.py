@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pickle
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,20 @@ import pytest
 
 import poot
 from poot import StoredView, WeightMap, WeightStore, ops
-from poot.errors import ArgumentError, ArgumentTypeError, DeviceUnavailableError, PootError, WeightFileError
+from poot.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ConcretizationError,
+    DeviceUnavailableError,
+    PootError,
+    WeightError,
+    WeightFileError,
+)
+from poot.plan.compile import compile as plan
+from poot.plan.serial import dump_program, load_program
+from poot.target import Target
+from poot.trace.builder import Builder
+from poot.trace.limits import TraceLimits
 
 # --- names of devices -------------------------------------------------------------------------------------------------
 
@@ -86,6 +100,37 @@ def test_headers_with_odd_entries(format_: Any, tmp_path: Path) -> None:
         with pytest.raises(WeightFileError, match=r"m\.safetensors") as caught:
             WeightStore.from_safetensors(write(tmp_path / "m.safetensors", header))
         assert len(caught.value.summary) < 3000
+
+
+ENTRY: dict[str, Any] = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a.\udfff", "\udc00\ud800"])
+def test_headers_with_half_of_a_pair(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    for header in ({name: ENTRY}, {"w": ENTRY, "__metadata__": {"of": name}}, {"w": ENTRY | {name: 1}}):
+        with pytest.raises(WeightFileError, match=r"m\.safetensors: .*half of a pair of UTF-16") as caught:
+            WeightStore.from_safetensors(write(path, json.dumps(header).encode()))
+        str(caught.value).encode()
+    for whole in ("\U0001f600", "ä", "\\ud800"):  # escapes of whole characters, and what only looks like one
+        assert list(WeightStore.from_safetensors(write(path, json.dumps({whole: ENTRY}).encode()))) == [whole]
+
+
+def test_every_message_is_text() -> None:
+    """Python's own names may have halves of pairs: what is said of them is written as UTF-8 all the same."""
+    name = "\ud800"
+    with pytest.raises(WeightError) as caught:
+        WeightStore.from_arrays({name: np.ones(1, np.float32)}).array("w")
+    traced = poot.trace(lambda k: bool(k[name]))
+    with pytest.raises(ConcretizationError) as concrete:
+        traced({name: np.ones(2, np.float32)})
+    builder = Builder(TraceLimits.STANDARD, name=name)
+    graph = builder.finish(builder.input(name, poot.f32[2]) + 1.0)
+    program = load_program(dump_program(plan(graph, Target.parse("cpu"))))
+    shown = (str(caught.value), str(concrete.value), repr(program), str(program.report()), str(graph))
+    assert all(r"\ud800" in text and text.encode() for text in shown)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert error.fields["message"].endswith(name) and str(error).encode()
 
 
 @pytest.mark.parametrize(

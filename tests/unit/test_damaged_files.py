@@ -172,7 +172,7 @@ def test_names_that_no_file_can_have(name: str, tmp_path: Path) -> None:
     index = tmp_path / "m.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": name}}))
     for path in (index, tmp_path / name):
-        with pytest.raises(WeightFileError, match="is no name of a file"):
+        with pytest.raises(WeightFileError, match=r"is no name of a file|half of a pair of UTF-16"):
             read_safetensors(path)
     with pytest.raises(ArgumentError, match=r"load_program: .* is not valid, expected the name of a file"):
         load_program(name)

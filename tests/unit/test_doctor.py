@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,14 +18,15 @@ from rich.console import Console
 import poot
 from poot.api import devices as api_devices
 from poot.backends import device as backend_devices
-from poot.backends import settings, survey
+from poot.backends import packages, settings, survey
 from poot.cli import main
 from poot.cli.doctor import examine
 from poot.cli.report import show, size
 from poot.errors import DeviceUnavailableError
 from tests.unit.fake_cupy import CUDARuntimeError, Fake
+from tests.unit.test_settings import USES
 
-LLVMLITE = survey.find_package(("llvmlite",))
+LLVMLITE = packages.find_package(("llvmlite",))
 HERE = (survey.Survey("cpu", (("cpu", "a processor"),), (LLVMLITE,)),)
 """A survey that costs nothing."""
 
@@ -87,7 +89,7 @@ def test_a_healthy_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         "nbytes": 100,
         "most": 512 << 20,
     }
-    assert {"name": "numpy", "installed": survey.find_package(("numpy",)).installed, "fits": True} == {
+    assert {"name": "numpy", "installed": packages.find_package(("numpy",)).installed, "fits": True} == {
         key: value for key, value in facts["packages"][0].items() if key != "wanted"
     }
     assert facts["settings"]["POOT_CACHE_DIR"] == str(tmp_path)
@@ -156,7 +158,7 @@ def test_a_package_of_another_version(fresh: pytest.MonkeyPatch) -> None:
     fresh.setattr(metadata, "version", lambda name: "0.40.1" if name == "wgpu" else original(name))
     fresh.setitem(sys.modules, "wgpu", None)
     found = report("wgpu")
-    wanted = survey.requirements()["wgpu"]
+    wanted = packages.requirements()["wgpu"]
     assert found.reason.endswith(f"wgpu 0.40.1 is installed, {wanted} is wanted")
     assert found.remedy == f"run `pip install 'wgpu{wanted}'`."
     facts = examine()
@@ -237,6 +239,51 @@ def test_a_cache_that_cannot_be_written_to(
     assert doctor(capsys)[1]["caches"][0]["path"] == "off"
 
 
+@pytest.mark.parametrize("beside", [True, False], ids=["checkout", "copy"])
+def test_a_poot_that_is_not_installed(
+    fresh: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, beside: bool
+) -> None:
+    """Nothing brings `poot[opencl]` then: remedies name the packages, and what is wanted is read from the checkout."""
+
+    def requires(name: str) -> Any:
+        raise metadata.PackageNotFoundError(name)
+
+    known = packages.requirements()
+    fresh.setattr(metadata, "requires", requires)
+    fresh.setattr(packages, "_PYPROJECT", packages._PYPROJECT if beside else tmp_path / "pyproject.toml")
+    needed = {"opencl": "pyopencl", "wgpu": "wgpu", "cuda": "cupy"}
+    for package in needed.values():
+        fresh.setitem(sys.modules, package, None)
+    for name, package in needed.items():
+        remedy = report(name).remedy
+        assert "poot[" not in remedy
+        assert re.search(rf"run `pip install '?{package}[\w-]*(>=.+,<.+)?'?", remedy), remedy
+        assert (">=" in remedy) == beside and ("triton" in remedy) == (name == "cuda")
+    found = packages.requirements()
+    if beside:  # what is installed may be of an older day
+        assert all(set(found[name].split(",")) == set(known[name].split(",")) for name in known.keys() & found.keys())
+    assert bool(found) == beside and (not beside or {"numpy", "pyopencl", "wgpu", "triton"} <= found.keys())
+    fresh.setattr("poot.cli.doctor.survey", lambda: HERE)
+    show(examine(), Console(width=200, file=sys.stdout))
+    row = next(line for line in capsys.readouterr().out.splitlines() if "ml-dtypes" in line)
+    assert row.split("│")[3].strip() == (found["ml-dtypes"] if beside else "-")
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, USES[name][0]) for name in settings.KNOWN])
+def test_a_bad_setting_is_told_once(
+    fresh: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, value: str
+) -> None:
+    fresh.setenv("POOT_CACHE_DIR", str(tmp_path))
+    fresh.setenv(name, value)
+    fresh.setattr(api_devices, "_usual", None)
+    facts = examine()
+    show(facts, Console(width=2000, file=sys.stdout))
+    text = capsys.readouterr().out
+    about = [problem for problem in facts.problems if name in problem]
+    assert len(about) == 1 and "\n" not in about[0] and "  at " not in text and "Remedy: " not in text
+    assert text.count(f"set {name}") == 1, text
+
+
 def test_versions_and_what_is_wanted() -> None:
     for version, wanted, fits in [
         ("0.32.0", "<0.33,>=0.32", True),
@@ -251,5 +298,5 @@ def test_versions_and_what_is_wanted() -> None:
         ("1.0", "", True),
         ("1.0", "@ file:///somewhere", False),
     ]:
-        assert survey.version_fits(version, wanted) is fits, (version, wanted)
-    assert not survey.find_package(("no-such-package",)).fits
+        assert packages.version_fits(version, wanted) is fits, (version, wanted)
+    assert not packages.find_package(("no-such-package",)).fits

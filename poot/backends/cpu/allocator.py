@@ -20,7 +20,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +42,10 @@ _QUEUE_LENGTH: Final = 64
 before_allocate: Callable[[int], None] | None = None
 """Where set, called with the bytes of each attempt to allocate; its `MemoryError` makes the attempt fail."""
 
-# Not reentrant: a lease that ends while its own thread holds the lock only queues its memory (`_give_back`).
-_lock = threading.Lock()
-
+# A finalizer or a handler of a signal may come here while its own thread holds the lock: it takes memory from the
+# system, and what it frees is queued.
+_lock = threading.RLock()
+_is_within: Callable[[], bool] = cast("Any", _lock)._is_owned
 forks.awaited(forks.LEAF, _lock.acquire, _lock.release)
 
 
@@ -236,24 +237,32 @@ class Allocator:
         size = size_class(nbytes)
         with _lock:
             queue = self._queue
-            if queue and queue[0].size == size <= self.cache_bytes:
+            extent = queue.popleft() if queue and queue[0].size == size <= self.cache_bytes else None
+            if extent is not None:
                 # Freed just now and wanted again: the counts of what is in use do not change.
                 self._allocations += 1
                 self._reused += 1
-                return queue.popleft()
-            dropped = self._settle() if queue else None
-            kept = self._free.get(size)
-            if kept:
-                extent = kept.pop()
-                del self._oldest[extent]
-                self._cached -= size
-                self._reused += 1
-                self._count(size)
                 return extent
-        del dropped
+        extent = None if _is_within() else self._take_kept(size)
+        if extent is not None:
+            return extent
         extent = _Extent(size)
         with _lock:
             self._count(size)
+        return extent
+
+    def _take_kept(self, size: int) -> _Extent | None:
+        with _lock:
+            dropped = self._settle()
+            kept = self._free.get(size)
+            if not kept:
+                return None
+            extent = kept.pop()
+            del self._oldest[extent]
+            self._cached -= size
+            self._reused += 1
+            self._count(size)
+        del dropped
         return extent
 
     def _count(self, size: int) -> None:
@@ -276,12 +285,12 @@ class Allocator:
         del block.address
 
     def _give_back(self, extent: _Extent) -> None:
-        """Queue freed memory; where it is much, look at it now, unless a thread (this one?) is in the allocator."""
+        """Queue freed memory; where it is much, look at it now, unless a thread, even this one, is in the allocator."""
         self._queue.append(extent)
         if extent.size < _PROMPT_BYTES and len(self._queue) < _QUEUE_LENGTH:
             return
         del extent
-        if _lock.acquire(blocking=False):
+        if not _is_within() and _lock.acquire(blocking=False):
             try:
                 dropped = self._settle()
             finally:
@@ -291,8 +300,7 @@ class Allocator:
     def _settle(self) -> list[_Extent]:
         """Move what is queued to the cache, under the lock; the caller drops the result, slow to free, outside it."""
         dropped: list[_Extent] = []
-        while self._queue:
-            extent = self._queue.popleft()
+        while (extent := self._queue.popleft() if self._queue else None) is not None:
             self._blocks -= 1
             self._allocated -= extent.size
             if extent.size > self.cache_bytes:
@@ -316,6 +324,8 @@ class Allocator:
 
     def trim(self) -> int:
         """Give all cached memory back to the system; the number of bytes."""
+        if _is_within():
+            return 0
         with _lock:
             dropped = self._settle()
             before = self._cached
@@ -326,8 +336,9 @@ class Allocator:
 
     def statistics(self) -> MemoryStatistics:
         """The counts at this moment."""
+        within = _is_within()
         with _lock:
-            dropped = self._settle()
+            dropped = [] if within else self._settle()
             counts = MemoryStatistics(
                 self._allocated, self._cached, self._peak, self._blocks, self._allocations, self._reused
             )

@@ -26,6 +26,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
+from poot import forks
 from poot.backends.cpu import runtime_ir as ir
 from poot.backends.cpu.jit import LoadedObject, compile_object, host, load_object
 from poot.backends.cpu.launches import LaunchList
@@ -204,7 +205,7 @@ class Pool:
         if self.kind not in ("futex", "threads") or (self.kind == "futex" and default_kind() != "futex"):
             raise ArgumentError(what="kind", actual=self.kind, expected='"threads" on this system')
         self._slice = slice_ticks
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._hire()
         _pools.add(self)
 
@@ -220,16 +221,20 @@ class Pool:
 
     def _forget_workers(self) -> None:
         """In a forked child: the parent's workers are not here, and their words and locks are in no known state."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._finalizer.detach()
         if not self.closed:
             self._hire()
 
     def _first_run(self, words: int, address: int, count: int, position: int, generation: int) -> int:
+        if forks.is_mine(self._lock):  # a finalizer's while the workers start: those that are there help
+            return self._crew.native.run(self._words, address, count, position, generation)
         self._start()
         return self._run(self._words, address, count, position, generation)
 
     def _first_call(self, call: int) -> int:
+        if forks.is_mine(self._lock):
+            return self._crew.native.call(call)
         self._start()
         return self._call(call)
 

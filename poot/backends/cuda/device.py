@@ -37,6 +37,7 @@ from poot.backends.device import (
     Recording,
 )
 from poot.backends.inherited import ask_driver, driver_absent, require_process
+from poot.backends.packages import install
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceLostError, DeviceUnavailableError
 from poot.target import Language, Target
@@ -321,7 +322,7 @@ def make_device(ordinal: int) -> CudaDevice:
         raise DeviceUnavailableError(
             device=name,
             message=f"CuPy cannot be imported ({error}); {known}",
-            remedy="run `pip install 'poot[cuda]'`"
+            remedy=f"run `{install('cuda')}`"
             + ("." if driver else ", on a machine with an NVIDIA GPU and its driver."),
         ) from error
     ask_driver("cuda")

@@ -151,7 +151,8 @@ class Interop:
             raise
         except Exception as error:  # whatever the other library raises, or its facts are
             message = f"its __cuda_array_interface__ is not what it should be: {type(error).__name__}: {error}"
-            raise ExchangeError(what=what, message=message) from error
+            remedy = "pass a copy that the library makes, or its elements as a NumPy array."
+            raise ExchangeError(what=what, message=message, remedy=remedy) from error
 
     def _read(self, facts: Any, value: Any, what: str) -> dlpack.Lent:
         if facts.get("mask") is not None:
@@ -225,9 +226,8 @@ class Interop:
         Unless it is a copy it is marked read-only, where the consumer knows of that.
         """
         if stream == 0:
-            raise ExchangeError(
-                what="stream", message="0 is ambiguous in DLPack: 1 is the default one, 2 that of each thread"
-            )
+            message = "0 is ambiguous in DLPack: 1 is the default one, 2 that of each thread"
+            raise ExchangeError(what="stream", message=message, remedy="pass 1 or 2.")
         buffer: Any = view.buffer
         if copy:
             buffer = self._device.allocate(spec.nbytes)

@@ -43,7 +43,8 @@ def fold(groups: Triple, what: str) -> Triple:
     if y > GRID_YZ or z > GRID_YZ:
         y, z = min(y * z, GRID_YZ), math.ceil(y * z / GRID_YZ)
     if x > GRID_X or z > GRID_YZ:
-        raise LaunchError(kernel=what, message=f"{groups} work-groups are more than a grid can have")
+        message = f"{groups} work-groups are more than a grid can have"
+        raise LaunchError(kernel=what, message=message, remedy="launch fewer, of more threads each.")
     return x, y, z
 
 

@@ -71,7 +71,8 @@ def compile_triton(source: TritonSource, arch: str, *, what: str) -> CudaCode:
         except Exception as error:  # Triton's errors share no base class
             message = "\n".join(str(e) for e in (error, error.__cause__) if e is not None)
             if "PassManager" in message:  # its compiler broke down on a valid program: another language serves
-                raise Unsupported(what=what, target=target, message=f"in Triton, {message}") from error
+                remedy = "compile it in another language: poot.device(name, language=…)."
+                raise Unsupported(what=what, target=target, message=f"in Triton, {message}", remedy=remedy) from error
             raise CompileError(what=what, target=target, message=message) from error
     metadata = compiled.metadata
     image, text = (compiled.asm[name] for name in (("hsaco", "amdgcn") if is_amd(arch) else ("cubin", "ptx")))

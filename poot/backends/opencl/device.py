@@ -23,36 +23,36 @@ from poot.backends.device import (
     BufferView,
     CopySpec,
     HostArray,
-    LaunchSpec,
     RecordedStep,
     Recording,
-    launch_arguments,
 )
 from poot.backends.inherited import Inherited, require_process
 from poot.backends.loss import require_alive
-from poot.backends.opencl.arguments import launched_groups, scalar_argument
+from poot.backends.opencl.arguments import launched_groups
 from poot.backends.opencl.platform import cl, devices, is_loss, is_suspect, target
 from poot.backends.opencl.recording import (
     ClBuffer,
     ClKernel,
+    ClProgram,
     ClRecording,
     Launch,
-    Patch,
     aligned,
     buffer_of,
+    prepared_launch,
     set_buffer,
     view_at,
 )
+from poot.backends.progress import Work, working
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceLostError, DeviceUnavailableError
 from poot.kernel.ir import FAULT_WORDS
-from poot.kernel.render.opencl import kernel_arguments
 from poot.kernel.render.threads_text import ThreadsSource
 
 _SPARE_BYTES = 1 << 30
 _PROGRAMS = 512
 _MOST_HELD = 4096
+_NOTHING_NEW = contextlib.nullcontext()
 
 
 class OpenCLDevice:
@@ -67,14 +67,14 @@ class OpenCLDevice:
         self._queue = cl.CommandQueue(self._context, device)
         self._on_host = bool(device.type & cl.device_type.CPU)
         self._spares: Spares[tuple[Any, HostArray | None]] = Spares(_SPARE_BYTES)
-        self._programs: OrderedDict[str, Any] = OrderedDict()
+        self._programs: OrderedDict[str, ClProgram] = OrderedDict()
         self._lock = threading.RLock()
         self._freed: deque[ClBuffer] = deque()
         self._inherited = Inherited(self)
         self.lost: str | None = None
         self.forked = False
-        self._busy = False
-        #: What enqueued work uses: host memory below a buffer would go with the last reference to it.
+        self._enqueued = self._done = 0  # how often something was, and how much of that has run
+        #: What the rest uses: host memory below a buffer would go with the last reference to it.
         self._held: list[object] = []
         self.target = target(device)
         self._options = ["-cl-std=CL1.2"]
@@ -224,8 +224,8 @@ class OpenCLDevice:
 
     def _hold(self, *used: object) -> None:
         """Keep what has been enqueued until it has run."""
-        self._busy = True
         self._held.append(used)
+        self._enqueued += 1
         if len(self._held) > _MOST_HELD:
             self._finish()
 
@@ -248,10 +248,12 @@ class OpenCLDevice:
             self._finish()
 
     def _finish(self) -> None:
-        if self._busy:
+        if (number := self._enqueued) != self._done:
             self._queue.finish()
-            self._busy = False
-            self._held.clear()
+            ran = number - self._done  # less than 1 where a handler of a signal has waited for more since
+            if ran > 0:
+                self._done = number
+                del self._held[:ran]
 
     # --- kernels ---
 
@@ -269,7 +271,7 @@ class OpenCLDevice:
             self._inherited.note(kernel)
             return kernel
 
-    def _build(self, compiled: CompiledKernel, source: ThreadsSource) -> Any:
+    def _build(self, compiled: CompiledKernel, source: ThreadsSource) -> ClProgram:
         # The wrapper cl.Program.build warns of every compiler that has something to say; this is the call below it.
         program = cl._cl._Program(self._context, source.text)  # pyright: ignore[reportPrivateImportUsage]
         try:
@@ -284,7 +286,7 @@ class OpenCLDevice:
                 message=log or str(error),
                 where=compiled.kernel.where,
             ) from error
-        return cl.Program(program)
+        return ClProgram(cl.Program(program))
 
     def record(
         self,
@@ -296,46 +298,24 @@ class OpenCLDevice:
     ) -> ClRecording:
         with self._using("record"):
             prepared = [
-                step if isinstance(step, CopySpec) else self._prepare(step, views, rebindable, fault)
+                step if isinstance(step, CopySpec) else prepared_launch(step, views, rebindable, fault, self._no_fault)
                 for step in steps
                 if isinstance(step, CopySpec) or 0 not in launched_groups(step)
             ]
         recording = ClRecording(tuple(prepared), tuple(views), tuple(rebindable))
         self._inherited.note(recording)
-        self.replay(recording, bindings)
+        fresh = {id(step.program) for step in prepared if isinstance(step, Launch) and not step.program.has_run}
+        with self._using("launch"), working("starting", len(fresh), "kernels") if fresh else _NOTHING_NEW as work:
+            self._replay(recording, bindings, work)
         return recording
-
-    def _prepare(
-        self, launch: LaunchSpec, views: Sequence[BufferView | None], rebindable: Sequence[int], fault: int
-    ) -> Launch:
-        loaded = launch.loaded
-        assert isinstance(loaded, ClKernel)
-        compiled = loaded.compiled
-        kernel = cl.Kernel(loaded.program, compiled.entry)
-        values = {slot: (value, offset) for slot, value, offset in launch_arguments(launch)}
-        patches: list[Patch] = []
-        for number, (slot, what) in enumerate(kernel_arguments(compiled.kernel, faults=bool(compiled.sites))):
-            value, offset = values[slot]
-            if slot.kind not in ("buffer", "fault"):
-                kernel.set_arg(number, scalar_argument(value, slot.dtype))
-            elif what == "pointer":
-                position = fault if slot.kind == "fault" else int(value)
-                view = self._no_fault if position < 0 else views[position]
-                if view is None:
-                    patches.append(Patch(number, rebindable.index(position), offset, slot.dtype.itemsize))
-                else:
-                    set_buffer(kernel, number, view, offset, slot.dtype.itemsize)
-        local = compiled.kernel.workgroup
-        x, y, z = (count * size for count, size in zip(launched_groups(launch), local, strict=True))
-        return Launch(kernel, (x, y, z), local, tuple(patches))
 
     def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
         with self._using("launch"):
-            self._replay(recording, bindings, self._queue)
+            self._replay(recording, bindings)
 
-    def _replay(self, recording: Recording, bindings: Sequence[BufferView], queue: Any) -> list[Any]:
+    def _replay(self, recording: Recording, bindings: Sequence[BufferView], work: Work | None = None) -> None:
+        """Enqueue every step; kernels that have not run yet are waited for, one by one, and counted."""
         assert isinstance(recording, ClRecording)
-        events: list[Any] = []
         self._hold(recording, tuple(bindings))
         for step in recording.steps:
             if isinstance(step, CopySpec):
@@ -345,9 +325,13 @@ class OpenCLDevice:
                 continue
             for patch in step.patches:
                 set_buffer(step.kernel, patch.argument, bindings[patch.binding], patch.offset, patch.itemsize)
-            events.append(cl.enqueue_nd_range_kernel(queue, step.kernel, step.total, step.local))
-        queue.flush()
-        return events
+            launched = cl.enqueue_nd_range_kernel(self._queue, step.kernel, step.total, step.local)
+            if work is not None and not step.program.has_run:
+                launched.wait()
+                step.program.has_run = True
+                work.advance()
+        self._hold(recording, tuple(bindings))  # again: a finalizer may have waited for what there was
+        self._queue.flush()
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []
@@ -355,7 +339,7 @@ class OpenCLDevice:
             self._finish()
             for _ in range(repeats):
                 start = time.perf_counter()
-                self._replay(recording, bindings, self._queue)
+                self._replay(recording, bindings)
                 self._finish()
                 times.append(time.perf_counter() - start)
         return statistics.median(times)

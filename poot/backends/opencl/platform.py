@@ -10,6 +10,7 @@ import contextlib
 from typing import Any
 
 from poot.backends.inherited import ask_driver, driver_absent
+from poot.backends.packages import install
 from poot.backends.settings import selector, settle
 from poot.dtypes import ALL, f64
 from poot.errors import DeviceUnavailableError
@@ -19,7 +20,7 @@ try:
     import pyopencl as cl
 except (ImportError, OSError) as error:
     raise DeviceUnavailableError(
-        device="opencl", message=str(error), remedy="run `pip install 'poot[opencl]'`, which brings pyopencl."
+        device="opencl", message=str(error), remedy=f"run `{install('opencl')}`, which brings pyopencl."
     ) from error
 
 
@@ -31,8 +32,12 @@ _LOST = (
     cl.status_code.INVALID_COMMAND_QUEUE,
     -9999,
 )
-#: Results that say so, or that one request was too much.
-_SUSPECT = (cl.status_code.OUT_OF_RESOURCES, cl.status_code.OUT_OF_HOST_MEMORY)
+#: Results that say so, or that one request was too much, or failed.
+_SUSPECT = (
+    cl.status_code.OUT_OF_RESOURCES,
+    cl.status_code.OUT_OF_HOST_MEMORY,
+    cl.status_code.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+)
 
 
 def is_loss(error: Any) -> bool:

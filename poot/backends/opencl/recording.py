@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from poot.backends.device import BufferView, CopySpec, HostArray
+from poot.backends.device import BufferView, CopySpec, HostArray, LaunchSpec, launch_arguments
+from poot.backends.opencl.arguments import launched_groups, scalar_argument
+from poot.backends.opencl.platform import cl
 from poot.backends.toolchain import CompiledKernel
+from poot.kernel.render.opencl import kernel_arguments
 
 _ALIGN = 64
 
@@ -42,12 +45,20 @@ class ClBuffer:
         return self.host is not None and not self.host.flags.writeable
 
 
+@dataclass(slots=True, eq=False)
+class ClProgram:
+    """A program built for the device, and whether a kernel of it has run: drivers may compile as late as that."""
+
+    built: Any
+    has_run: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ClKernel:
     """A kernel built for the device."""
 
     compiled: CompiledKernel
-    program: Any
+    program: ClProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,7 @@ class Patch:
 class Launch:
     """One launch: its work-items in all and in a work-group, and what is bound anew."""
 
+    program: ClProgram
     kernel: Any
     total: tuple[int, int, int]
     local: tuple[int, int, int]
@@ -96,6 +108,36 @@ def set_buffer(kernel: Any, argument: int, view: BufferView, offset: int, itemsi
     """Set a pointer, and after it the number of the first element."""
     kernel.set_arg(argument, buffer_of(view).memory)
     kernel.set_arg(argument + 1, np.uint64((view.offset + offset) // itemsize))
+
+
+def prepared_launch(
+    launch: LaunchSpec,
+    views: Sequence[BufferView | None],
+    rebindable: Sequence[int],
+    fault: int,
+    no_fault: BufferView,
+) -> Launch:
+    """A launch with every argument set but those that are bound anew; `fault` is -1 where the record is `no_fault`."""
+    loaded = launch.loaded
+    assert isinstance(loaded, ClKernel)
+    compiled = loaded.compiled
+    kernel = cl.Kernel(loaded.program.built, compiled.entry)
+    values = {slot: (value, offset) for slot, value, offset in launch_arguments(launch)}
+    patches: list[Patch] = []
+    for number, (slot, what) in enumerate(kernel_arguments(compiled.kernel, faults=bool(compiled.sites))):
+        value, offset = values[slot]
+        if slot.kind not in ("buffer", "fault"):
+            kernel.set_arg(number, scalar_argument(value, slot.dtype))
+        elif what == "pointer":
+            position = fault if slot.kind == "fault" else int(value)
+            view = no_fault if position < 0 else views[position]
+            if view is None:
+                patches.append(Patch(number, rebindable.index(position), offset, slot.dtype.itemsize))
+            else:
+                set_buffer(kernel, number, view, offset, slot.dtype.itemsize)
+    local = compiled.kernel.workgroup
+    x, y, z = (count * size for count, size in zip(launched_groups(launch), local, strict=True))
+    return Launch(loaded.program, kernel, (x, y, z), local, tuple(patches))
 
 
 def view_at(recording: ClRecording, bindings: Sequence[BufferView], position: int, offset: int) -> BufferView:

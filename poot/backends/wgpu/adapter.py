@@ -16,6 +16,7 @@ from collections.abc import Generator
 from typing import Any
 
 from poot.backends.inherited import ask_driver, driver_absent
+from poot.backends.packages import install
 from poot.backends.settings import selector, settle
 from poot.dtypes import ALL, f64, i64, u64
 from poot.errors import DeviceUnavailableError, PootError
@@ -25,7 +26,7 @@ try:
     import wgpu
 except (ImportError, OSError) as error:
     raise DeviceUnavailableError(
-        device="wgpu", message=str(error), remedy="run `pip install 'poot[wgpu]'`, which brings wgpu."
+        device="wgpu", message=str(error), remedy=f"run `{install('wgpu')}`, which brings wgpu."
     ) from error
 
 _BACKENDS = ("Vulkan", "Metal", "D3D12")

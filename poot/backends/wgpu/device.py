@@ -9,7 +9,7 @@ import statistics
 import threading
 import time
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,21 +19,34 @@ import numpy as np
 from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, LaunchSpec, RecordedStep, Recording
 from poot.backends.inherited import Inherited, require_process
 from poot.backends.loss import require_alive
+from poot.backends.progress import working
 from poot.backends.spares import Spares, size_class
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.backends.wgpu.adapter import adapter, adapters, open_adapter, wgpu
 from poot.backends.wgpu.probe import float_features
-from poot.backends.wgpu.recording import BLOCK_WORDS, Dispatch, Parameters, WgpuBuffer, WgpuKernel, is_loss
+from poot.backends.wgpu.recording import (
+    BLOCK_WORDS,
+    COPY_LANES,
+    Command,
+    Dispatch,
+    Parameters,
+    Pipeline,
+    WgpuBuffer,
+    WgpuKernel,
+    copy_kernel,
+    encoded,
+    is_loss,
+    why_lost,
+)
+from poot.backends.wgpu.transfers import guard, read_memory, submit, write_memory
 from poot.dtypes import DType, u8, u32
 from poot.errors import AllocationError, DeviceError, DeviceLostError, DeviceUnavailableError, PootError
-from poot.kernel.build import KernelBuilder
-from poot.kernel.ir import FAULT_WORDS, Kernel
+from poot.kernel.ir import FAULT_WORDS
 from poot.kernel.render.threads_text import ThreadsSource
 from poot.target import Target
 
 _SPARE_BYTES = 1 << 30
 _KERNELS = 1024
-_COPY_LANES = 256
 _USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 
 
@@ -62,7 +75,7 @@ class WgpuRecording:
     rebindable: tuple[int, ...]
     params: Parameters
     bound: tuple[tuple[int, int], ...] | None = None
-    commands: tuple[tuple[Any, Any, tuple[int, int, int]], ...] = ()
+    commands: tuple[Command, ...] = ()
 
 
 class WgpuDevice:
@@ -74,8 +87,10 @@ class WgpuDevice:
         self.name = name
         self.lost: str | None = None
         self.forked = False
-        self._device, target = _opened(name, adapter(ordinal))
-        self.target = target
+        chosen = adapter(ordinal)
+        self._device, self.target = _opened(name, chosen)
+        #: Whether the driver compiles a pipeline when it is first launched, as those that run on the CPU do.
+        self._compiles_late = chosen.info["adapter_type"] == "CPU"
         self._queue = self._device.queue
         self._limits = dict(self.target.limits)
         self._largest = self._device.limits["max-buffer-size"]
@@ -84,6 +99,8 @@ class WgpuDevice:
         self._memories: dict[int, object] = {}
         self._kernels: OrderedDict[str, WgpuKernel] = OrderedDict()
         self._lock = threading.RLock()
+        self._freed: deque[WgpuBuffer] = deque()
+        self._staged = 0
         self._inherited = Inherited(self)
         self._no_fault = BufferView(self.allocate(4 * FAULT_WORDS))
 
@@ -91,13 +108,16 @@ class WgpuDevice:
     def _using(self, what: str) -> Iterator[None]:
         """Hold the device; errors of wgpu become DeviceErrors."""
         require_process(self)
-        with self._lock:
-            require_alive(self)
-            try:
-                yield
-            except Exception as error:
-                self._explain(what, error)
-                raise
+        try:
+            with self._lock:
+                require_alive(self)
+                try:
+                    yield
+                except Exception as error:
+                    self._explain(what, error)
+                    raise
+        finally:
+            self._reclaim()
 
     def _explain(self, what: str, error: Exception) -> None:
         """DeviceLostError for an error of a device that is gone, DeviceError for any other of wgpu's.
@@ -108,7 +128,7 @@ class WgpuDevice:
         if cause is None or isinstance(error, DeviceLostError):
             return
         if is_loss(cause) or not self._answers():
-            self._lose(f"{what}: {cause}")
+            self._lose(f"{what}: {why_lost(cause)}")
             raise DeviceLostError(device=self.name, message=self.lost) from cause
         if isinstance(error, (wgpu.GPUError, wgpu.GPUPipelineError, RuntimeError)) and cause is error:
             raise DeviceError(device=self.name, message=f"{what}: {error}") from error
@@ -126,6 +146,7 @@ class WgpuDevice:
     def _lose(self, message: str) -> None:
         """Nothing works from here on: let go of what nobody else holds."""
         self.lost = message
+        self._freed.clear()
         self._spares.clear()
         self._kernels.clear()
 
@@ -163,12 +184,23 @@ class WgpuDevice:
         assert isinstance(buffer, WgpuBuffer)
         if self.forked or self.lost is not None:
             return
-        with self._lock:
-            if not buffer.freed and self._memories.pop(buffer.serial, None) is not None:
-                buffer.freed = True
+        if self._memories.pop(buffer.serial, None) is not None:
+            buffer.freed = True
+            self._freed.append(buffer)
+            self._reclaim()
+
+    def _reclaim(self) -> None:
+        """Take in what was freed; while a thread holds the device, that one will have done it when it lets go.
+
+        Nothing waits here: garbage is collected under any lock, and on the thread that polls, which a read waits for.
+        """
+        while self._freed and self._lock.acquire(blocking=False):
+            with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
+                buffer = self._freed.popleft()
                 for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
                     with contextlib.suppress(Exception):  # of a device that is going: the next call says so
                         memory.destroy()
+            self._lock.release()
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if not array.nbytes:
@@ -180,7 +212,7 @@ class WgpuDevice:
             low, high = start // 4 * 4, -(-end // 4) * 4
             if (low, high) != (start, end):
                 data = self._whole_words(buffer, data, start, low, high)
-            self._queue.write_buffer(buffer.memory, low, data)
+            self._staged = write_memory(self._device, self._queue, buffer.memory, low, data, self._staged)
 
     def _whole_words(self, buffer: WgpuBuffer, data: HostArray, start: int, low: int, high: int) -> HostArray:
         """The bytes with those that share a word with the first and last of them."""
@@ -204,7 +236,7 @@ class WgpuDevice:
 
     def _fetch(self, buffer: WgpuBuffer, low: int, high: int) -> HostArray:
         """Bytes of a buffer once the work on it is done; bounds are multiples of 4."""
-        return np.frombuffer(self._queue.read_buffer(buffer.memory, low, high - low), np.uint8)
+        return read_memory(self._device, self._queue, buffer.memory, low, high - low)
 
     def copy(self, source: BufferView, target: BufferView, nbytes: int) -> None:
         self.record([CopySpec(0, 1, nbytes)], [source, target], (), ())
@@ -224,7 +256,7 @@ class WgpuDevice:
     def load(self, compiled: CompiledKernel) -> WgpuKernel:
         source = compiled.artifact
         assert isinstance(source, ThreadsSource)
-        with self._using("load"):
+        with self._using(f"load of kernel {compiled.kernel.name}"):
             kernel = self._kernels.get(source.text)
             if kernel is None or kernel.compiled is not compiled:
                 kernel = self._kernels[source.text] = WgpuKernel(self._device, compiled)
@@ -255,7 +287,7 @@ class WgpuDevice:
                     continue
                 else:
                     made = self._prepare(step, position, blocks)
-                    blocks += _blocks(made)
+                    blocks += made.blocks
                 prepared.append(made)
             words = np.zeros(max(blocks, 1) * BLOCK_WORDS, np.uint32)
             for step in prepared:
@@ -281,9 +313,9 @@ class WgpuDevice:
 
     def _copy_launch(self, dtype: DType, step: CopySpec, block: int) -> Dispatch:
         count = step.nbytes // dtype.itemsize
-        kernel = self.load(compile_kernel(_copy_kernel(dtype), self.target))
+        kernel = self.load(compile_kernel(copy_kernel(dtype), self.target))
         buffers = ((step.source, step.source_offset), (step.target, step.target_offset))
-        groups = (-(-count // _COPY_LANES), 1, 1)
+        groups = (-(-count // COPY_LANES), 1, 1)
         return self._prepare(LaunchSpec(kernel, buffers, groups, (count, count, count)), -1, block)
 
     def replay(self, recording: Recording, bindings: Sequence[BufferView]) -> None:
@@ -292,17 +324,7 @@ class WgpuDevice:
             return
         with self._using("launch"):
             self._bind(recording, bindings)
-            encoder = self._device.create_command_encoder()
-            work = encoder.begin_compute_pass()
-            last = None
-            for pipeline, group, counts in recording.commands:
-                if pipeline is not last:
-                    work.set_pipeline(pipeline)
-                    last = pipeline
-                work.set_bind_group(0, group)
-                work.dispatch_workgroups(*counts)
-            work.end()
-            self._queue.submit([encoder.finish()])
+            submit(self._device, self._queue, encoded(self._device, recording.commands))
 
     def _bind(self, recording: WgpuRecording, bindings: Sequence[BufferView]) -> None:
         """Make the commands and parameters for some bindings, unless the last ones were the same."""
@@ -314,13 +336,29 @@ class WgpuDevice:
         for position, view in zip(recording.rebindable, bindings, strict=True):
             table[position] = view
         limit = self._limits["binding_bytes"]
-        commands: list[tuple[Any, Any, tuple[int, int, int]]] = []
+        commands: list[Command] = []
+        fresh: dict[int, tuple[Pipeline, Any]] = {}
         for step in recording.steps:
             dispatch = step if isinstance(step, Dispatch) else step.choose(table)
             pipeline, group = dispatch.bind(self._device, table, recording.params, limit)
-            commands.append((pipeline, group, dispatch.counts))
+            commands.append((pipeline.made, group, dispatch.counts))
+            if self._compiles_late and not pipeline.launched:
+                fresh[id(pipeline)] = pipeline, group
+        if fresh:
+            self._start(list(fresh.values()))
+            self._bind(recording, bindings)  # a signal's handler may have bound others meanwhile
+            return
         recording.params.upload(self._queue)
         recording.commands, recording.bound = tuple(commands), bound
+
+    def _start(self, fresh: Sequence[tuple[Pipeline, Any]]) -> None:
+        """Have the driver compile: a launch of no work-groups does, and whatever ends this, no step has run."""
+        with working("starting", len(fresh), "kernels") as work:
+            for pipeline, group in fresh:
+                submit(self._device, self._queue, encoded(self._device, [(pipeline.made, group, (0, 0, 0))]))
+                self._fetch(_buffer(self._no_fault), 0, 4)
+                pipeline.launched = True
+                work.advance()
 
     def elapsed(self, recording: Recording, bindings: Sequence[BufferView], repeats: int) -> float:
         times: list[float] = []
@@ -338,20 +376,6 @@ def _buffer(view: BufferView) -> WgpuBuffer:
     return view.buffer
 
 
-def _blocks(dispatch: Dispatch) -> int:
-    return -(-dispatch.kernel.param_words // BLOCK_WORDS)
-
-
-def _copy_kernel(dtype: DType) -> Kernel:
-    """`target[i] = source[i]`."""
-    k = KernelBuilder(f"copy_{dtype.name}", workgroup=(_COPY_LANES, 1, 1), threads=(None, 1, 1))
-    source = k.buffer("source", dtype, "read", (None,))
-    target = k.buffer("target", dtype, "write", (None,))
-    index = k.index("thread", 0)
-    k.store(target, (index,), k.load(source, (index,)))
-    return k.finish()
-
-
 def make_device(ordinal: int) -> WgpuDevice:
     """The device of that number; DeviceUnavailableError says what is missing."""
     return WgpuDevice(f"wgpu:{ordinal}" if ordinal else "wgpu", ordinal)
@@ -361,6 +385,7 @@ def _opened(name: str, chosen: Any) -> tuple[Any, Target]:
     """An adapter's device and target; DeviceUnavailableError for whatever wgpu raises."""
     try:
         device, target = open_adapter(chosen)
+        guard(device)
         return device, replace(target, features=target.features | float_features(device, target.dtypes))
     except Exception as error:
         raise DeviceUnavailableError(device=name, message=str(error)) from error

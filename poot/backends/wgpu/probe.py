@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from poot.backends.wgpu.adapter import wgpu
+from poot.backends.wgpu.transfers import read_memory, submit
 from poot.dtypes import DType, f32, f64
 
 _COUNT = 1024
@@ -92,8 +93,8 @@ def _computed(device: Any, a: Any, b: Any, dtype: DType) -> Any:
     work.set_bind_group(0, group)
     work.dispatch_workgroups(1)
     work.end()
-    device.queue.submit([encoder.finish()])
-    found = np.frombuffer(device.queue.read_buffer(buffers[2]), dtype.dtype).reshape(5, _COUNT)
+    submit(device, device.queue, encoder.finish())
+    found = read_memory(device, device.queue, buffers[2], 0, arrays[2].nbytes).view(dtype.dtype).reshape(5, _COUNT)
     for buffer in buffers:
         buffer.destroy()
     return found

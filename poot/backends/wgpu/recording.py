@@ -11,21 +11,27 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from poot.backends.device import BufferView, LaunchSpec, launch_arguments
 from poot.backends.toolchain import CompiledKernel
 from poot.backends.wgpu.adapter import wgpu
-from poot.dtypes import bool_
+from poot.dtypes import DType, bool_
 from poot.errors import CompileError, DeviceError, LaunchError
-from poot.kernel.ir import Slot
+from poot.kernel.build import KernelBuilder
+from poot.kernel.ir import Kernel, Slot
 from poot.kernel.render.threads_text import ThreadsSource
 from poot.kernel.render.wgsl_parameters import FIXED_WORDS, parameter_words
 
 BLOCK_WORDS = 64
 """Parameters of a launch start at multiples of 256 bytes, as bindings of storage buffers have to."""
+
+COPY_LANES = 256
+
+#: A pipeline, its bind group, and the counts of a launch.
+Command: TypeAlias = tuple[Any, Any, tuple[int, int, int]]
 
 _BIND_GROUPS = 16
 _BINDING_ALIGN = 256
@@ -40,6 +46,19 @@ def is_loss(error: BaseException) -> bool:
     return _LOSS.search(str(error)) is not None
 
 
+#: What ends a device besides its own end: wgpu names the call alone, and makes no difference between the errors.
+_CAUSES = {
+    "In wgpuDeviceCreateComputePipeline": "its driver could not make this kernel, and wgpu gives a device up for that",
+    "Not enough memory": "wgpu gives a device up that has no memory for what passes through; smaller arrays may help",
+}
+
+
+def why_lost(error: BaseException) -> str:
+    """What wgpu says of the error that ended a device, and what that means."""
+    said = str(error).rstrip(".")
+    return "; ".join([said, *(cause for sign, cause in _CAUSES.items() if sign in said)])
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class WgpuBuffer:
     """Device memory; `size` bytes are really there, `nbytes` were asked for."""
@@ -49,6 +68,15 @@ class WgpuBuffer:
     nbytes: int
     size: int
     freed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Pipeline:
+    """A pipeline with its bind group layout, and whether the driver has been given a launch of it."""
+
+    made: Any
+    layout: Any
+    launched: bool = False
 
 
 class WgpuKernel:
@@ -63,11 +91,11 @@ class WgpuKernel:
         self.param_words = len(FIXED_WORDS) + sum(words for _, words in self.words)
         self._device = device
         self._source = source
-        self._pipelines: dict[bool, tuple[Any, Any]] = {}
+        self._pipelines: dict[bool, Pipeline] = {}
         self.pipeline(writable=False)
 
-    def pipeline(self, *, writable: bool) -> tuple[Any, Any]:
-        """The pipeline and its bind group layout; with `writable`, every buffer is bound for writing."""
+    def pipeline(self, *, writable: bool) -> Pipeline:
+        """The pipeline; with `writable`, every buffer is bound for writing."""
         if writable not in self._pipelines:
             try:
                 self._pipelines[writable] = self._make(writable)
@@ -77,7 +105,7 @@ class WgpuKernel:
                 raise self._refused(str(error)) from error
         return self._pipelines[writable]
 
-    def _make(self, writable: bool) -> tuple[Any, Any]:
+    def _make(self, writable: bool) -> Pipeline:
         text = self._source.text
         if writable:
             head, params, rest = text.partition("params: Params;")
@@ -98,7 +126,7 @@ class WgpuKernel:
                 "entry_point": self._source.entry,
             },
         )
-        return pipeline, layout
+        return Pipeline(pipeline, layout)
 
     def _refused(self, log: str) -> CompileError:
         """The compiler's message, with the line of the user's that the text it names came from."""
@@ -152,6 +180,7 @@ class Dispatch:
     def __init__(self, kernel: WgpuKernel, launch: LaunchSpec, block: int, fault: int, limit: int) -> None:
         self.kernel = kernel
         self.block = block
+        self.blocks = -(-kernel.param_words // BLOCK_WORDS)
         self.counts = fold(launch.groups, limit)
         self.places: list[_Place] = []
         self.values: list[tuple[int, int]] = []  # word, value
@@ -170,7 +199,7 @@ class Dispatch:
                 self.values += [(word + n, part) for n, part in enumerate(_words(value, slot, count))]
             word += count
 
-    def bind(self, device: Any, table: Sequence[BufferView], params: Parameters, limit: int) -> tuple[Any, Any]:
+    def bind(self, device: Any, table: Sequence[BufferView], params: Parameters, limit: int) -> tuple[Pipeline, Any]:
         """The pipeline and bind group for a table of views, whose first elements' numbers go to the parameters."""
         key: list[tuple[int, int]] = []
         for place in self.places:
@@ -196,17 +225,32 @@ class Dispatch:
 
     def _make_group(
         self, device: Any, buffers: list[Any], key: list[tuple[int, int]], params: Any, limit: int
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Pipeline, Any]:
         accesses = [buffer.access != "read" for buffer in self.kernel.compiled.kernel.buffers]
         accesses += [True] * self.kernel.faults
         written = {buffer.serial for buffer, writes in zip(buffers, accesses, strict=True) if writes}
         both = any(buffer.serial in written for buffer, writes in zip(buffers, accesses, strict=True) if not writes)
-        pipeline, layout = self.kernel.pipeline(writable=both)
+        pipeline = self.kernel.pipeline(writable=both)
         resources = [{"buffer": params, "offset": 4 * self.block, "size": _align(4 * self.kernel.param_words, 16)}]
         for buffer, (_, start) in zip(buffers, key, strict=True):
             resources.append({"buffer": buffer.memory, "offset": start, "size": min(buffer.size - start, limit)})
         entries = [{"binding": number, "resource": resource} for number, resource in enumerate(resources)]
-        return pipeline, device.create_bind_group(layout=layout, entries=entries)
+        return pipeline, device.create_bind_group(layout=pipeline.layout, entries=entries)
+
+
+def encoded(device: Any, commands: Sequence[Command]) -> Any:
+    """The command buffer of some launches."""
+    encoder = device.create_command_encoder()
+    work = encoder.begin_compute_pass()
+    last = None
+    for pipeline, group, counts in commands:
+        if pipeline is not last:
+            work.set_pipeline(pipeline)
+            last = pipeline
+        work.set_bind_group(0, group)
+        work.dispatch_workgroups(*counts)
+    work.end()
+    return encoder.finish()
 
 
 def fold(groups: tuple[int, int, int], limit: int) -> tuple[int, int, int]:
@@ -243,4 +287,15 @@ def _misplaced(compiled: CompiledKernel, byte: int, itemsize: int) -> LaunchErro
         kernel=compiled.kernel.name,
         message=f"a view starts at byte {byte}, which is no multiple of its elements' {itemsize} bytes",
         where=compiled.kernel.where,
+        remedy="pass a copy of the array, which starts where its memory does.",
     )
+
+
+def copy_kernel(dtype: DType) -> Kernel:
+    """`target[i] = source[i]`."""
+    k = KernelBuilder(f"copy_{dtype.name}", workgroup=(COPY_LANES, 1, 1), threads=(None, 1, 1))
+    source = k.buffer("source", dtype, "read", (None,))
+    target = k.buffer("target", dtype, "write", (None,))
+    index = k.index("thread", 0)
+    k.store(target, (index,), k.load(source, (index,)))
+    return k.finish()

@@ -279,8 +279,6 @@ def _length(items: Flat, length: int | None) -> int:
         extents.setdefault(shape[0], path)
     if length is not None:
         steps = static_int(length, "scan: length")
-        if not 0 <= steps <= int(i32.max):
-            raise ArgumentError(what="scan: length", actual=steps, expected=f"0 to {i32.max}", where=user_location())
         extents.setdefault(steps, "length")
     if not extents:
         raise ArgumentError(
@@ -293,7 +291,10 @@ def _length(items: Flat, length: int | None) -> int:
             expected="one first extent of all xs, or length= without xs",
             where=user_location(),
         )
-    return next(iter(extents))
+    (steps,) = extents
+    if not 0 <= steps <= i32.max:
+        raise ArgumentError(what="scan: length", actual=steps, expected=f"0 to {i32.max}", where=user_location())
+    return steps
 
 
 def _atom(operand: Operand) -> Tracer | Literal:

@@ -33,6 +33,7 @@ from poot.trace.ops.promotion import (
     dtype_argument,
     dtype_of,
     literal,
+    position_dtype,
     shape_of,
 )
 from poot.trace.places import places
@@ -327,7 +328,7 @@ def linspace(
     with joined(start, stop), placed(device, start, stop):
         low, high = lift(cast(start, wide)), lift(cast(stop, wide))
         shape = broadcast_shapes([low.shape, high.shape], "linspace")
-        place = iota((count, *shape), 0, i32)
+        place = iota((count, *shape), 0, position_dtype((count,)))
         parts = count - 1 if endpoint else count
         along = between(low, high, astype(place, wide) / float(builtins.max(parts, 1)))
         if endpoint and count > 1:
@@ -350,7 +351,8 @@ def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike 
     """
     shape = shape_argument((n_rows, n_rows if n_cols is None else n_cols), "eye")
     with placed(device):
-        return astype(iota(shape, 0) + _diagonal(k, shape) == iota(shape, 1), f32 if dtype is None else dtype)
+        edge, column = _edge(k, shape)
+        return astype(edge == column, f32 if dtype is None else dtype)
 
 
 def tril(x: ArrayLike, /, k: int = 0) -> Array:
@@ -368,13 +370,15 @@ def _triangle(x: ArrayLike, k: int, lower: bool) -> Array:
     if len(shape) < 2:
         raise ShapeError(what="tril and triu", actual=shape, expected="at least two axes", where=user_location())
     with joined(x):
-        edge, column = iota(shape, 0) + _diagonal(k, shape), iota(shape, 1)
+        edge, column = _edge(k, shape)
         return logic.where(column <= edge if lower else column >= edge, x, _zero(dtype_of(x)))
 
 
-def _diagonal(k: int, shape: Sequence[int]) -> int:
-    """The number of a diagonal, those past the corners being all alike."""
-    return builtins.min(builtins.max(static_int(k, "k"), -shape[-2]), shape[-1])
+def _edge(k: int, shape: Sequence[int]) -> tuple[Array, Array]:
+    """For each element of a matrix the column of the k-th diagonal in its row, and its own."""
+    k = builtins.min(builtins.max(static_int(k, "k"), -shape[0]), shape[1])  # past the corners they are all alike
+    dtype = position_dtype((sum(shape),))
+    return iota(shape, 0, dtype) + k, iota(shape, 1, dtype)
 
 
 def _zero(dtype: DType) -> bool | int | float:

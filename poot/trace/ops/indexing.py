@@ -22,8 +22,27 @@ from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
 from poot.trace.ops.axes import choice, one_axis, operands, static_ints
 from poot.trace.ops.creation import asarray
-from poot.trace.ops.indexkey import Entry, Mask, NewAxis, Position, Positions, Span, arrays_of, on_axes, parse
-from poot.trace.ops.promotion import broadcast_shapes, cast, common_dtype, dtype_of, literal, shape_of, strong
+from poot.trace.ops.indexkey import (
+    Entry,
+    Mask,
+    NewAxis,
+    Position,
+    Positions,
+    Span,
+    arrays_of,
+    on_axes,
+    parse,
+)
+from poot.trace.ops.promotion import (
+    broadcast_shapes,
+    cast,
+    common_dtype,
+    dtype_of,
+    literal,
+    position_dtype,
+    shape_of,
+    strong,
+)
 from poot.trace.ops.results import of_its_own
 from poot.trace.places import together
 from poot.trace.source import user_location
@@ -89,7 +108,8 @@ def _picked(x: Operand, entries: list[Entry]) -> tuple[Operand, list[Entry]]:
     axes = tuple(axis for axis, entry in enumerate(kept) if isinstance(entry, Position))
     if not axes:
         return x, entries
-    index = np.array([entry.index for entry in kept if isinstance(entry, Position)], np.int32)
+    dtype = position_dtype(x.shape).dtype
+    index = np.array([entry.index for entry in kept if isinstance(entry, Position)], dtype)
     found = bind1("gather", (x, index), axes=axes, mode="clip")  # `parse` has checked them
     return found, [entry for entry in entries if not isinstance(entry, Position)]
 
@@ -105,9 +125,9 @@ def window(x: Array, starts: Sequence[int], sizes: tuple[int, ...]) -> Array:
 
 def start_operands(x: Array, starts: Sequence[int], sizes: Sequence[int]) -> list[Operand]:
     """Where a part of x begins: constants in a trace, and inputs outside but on axes that the part has whole."""
-    fixed = active() is not None
+    fixed, dtype = active() is not None, position_dtype(x.shape)
     return [
-        Literal(start, i32) if fixed or size == extent else np.asarray(start, np.int32)
+        Literal(start, dtype) if fixed or size == extent else np.asarray(start, dtype.dtype)
         for start, size, extent in zip(starts, sizes, x.shape, strict=True)
     ]
 
@@ -191,9 +211,10 @@ def index_operand(positions: Sequence[Positions], extents: Sequence[int], mode: 
 def _resolved(entry: Positions, extent: int, mode: IndexMode) -> Array:
     """Positions counted from 0, in a dtype that holds the extent."""
     index = lift(entry.array)
-    if index.dtype.bits < 32:
-        index = lift(cast(index, i32))
-    if entry.resolved or mode == "wrap" or index.dtype.kind == "uint":
+    counted = not entry.resolved and mode != "wrap" and index.dtype.kind == "int"
+    if index.dtype.bits < 32 or (counted and extent > index.dtype.max):
+        index = lift(cast(index, position_dtype((extent,)) if counted else i32))
+    if not counted:
         return index
     return logic.where((index < 0) & (index >= -extent), index + extent, index)
 
@@ -226,8 +247,8 @@ def _filled(x: Operand, indices: Array, axes: tuple[int, ...], batch: int, fill:
     """What "fill" gives, for a 0-d operand as the fill value."""
     found = _gather(x, indices, axes, batch, "clip", None)
     most = int(indices.dtype.max)
-    extents = np.array([min(x.shape[axis], most) for axis in axes], indices.dtype.dtype)
-    within = logic.logical_and(indices >= 0, indices < extents)
+    last = np.array([min(x.shape[axis] - 1, most) for axis in axes], indices.dtype.dtype)
+    within = logic.logical_and(indices >= 0, indices <= last)
     within = bind1("reduce_all", (within,), axes=(within.ndim - 1,))
     within = manipulation.reshape(within, (*within.shape, *(1,) * (found.ndim - within.ndim)))
     return bind1("select", (manipulation.broadcast_to(within, found.shape), found, fill))

@@ -18,7 +18,7 @@ from poot.errors import ArgumentError, ArgumentTypeError, IndexFault, ShapeError
 from poot.trace.array import Array, NumpyArray, is_array
 from poot.trace.dispatch import active
 from poot.trace.ops.creation import constant
-from poot.trace.ops.promotion import dtype_of
+from poot.trace.ops.promotion import dtype_of, position_dtype
 from poot.trace.source import user_location
 from poot.trace.tracer import Tracer, WeakNumber, WeakTracer
 
@@ -207,7 +207,8 @@ def _array_entries(item: Array | NumpyArray, axis: int, shape: tuple[int, ...], 
 
 
 def _mask_positions(mask: NumpyArray, *, read: bool) -> list[Entry]:
-    return [Positions(constant(found.astype(np.int32), read=read), resolved=True) for found in np.nonzero(mask)]
+    dtype = position_dtype(mask.shape).dtype
+    return [Positions(constant(found.astype(dtype), read=read), resolved=True) for found in np.nonzero(mask)]
 
 
 def _static_positions(values: NumpyArray, axis: int, shape: tuple[int, ...]) -> list[Entry]:
@@ -215,7 +216,8 @@ def _static_positions(values: NumpyArray, axis: int, shape: tuple[int, ...]) -> 
         _check_mask(values.shape, axis, shape)
         return _mask_positions(values, read=False)
     flat = [checked(index, axis, shape[axis]) for index in values.reshape(-1).tolist()]
-    return [Positions(constant(np.array(flat, np.int32).reshape(values.shape)), resolved=True)]
+    places = np.array(flat, position_dtype(shape).dtype).reshape(values.shape)
+    return [Positions(constant(places), resolved=True)]
 
 
 def _check_mask(mask: tuple[int, ...], axis: int, shape: tuple[int, ...]) -> None:

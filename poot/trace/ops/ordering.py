@@ -71,6 +71,11 @@ def searchsorted(
     choice(side, "searchsorted: side", "left", "right")
     if len(shape_of(x1)) != 1:
         raise ShapeError(what="searchsorted: x1", actual=shape_of(x1), expected="one axis", where=user_location())
+    if shape_of(x1)[0] > i32.max:
+        expected, remedy = f"at most {i32.max} elements: positions are i32", "split the axis into several."
+        raise ShapeError(
+            what="searchsorted: x1", actual=shape_of(x1), expected=expected, where=user_location(), remedy=remedy
+        )
     dtype = common_dtype(x1, x2, what="searchsorted")
     with joined(x1, x2):
         row, values = lift(cast(x1, dtype)), lift(cast(x2, dtype))
@@ -78,7 +83,7 @@ def searchsorted(
         high = full(values.shape, row.size, dtype=i32)
         last = logic.isnan(values)
         for _ in range(row.size.bit_length()):
-            middle = (low + high) // 2
+            middle = low + (high - low) // 2  # low + high may be past i32
             found = indexing.take(row, middle, mode="clip")
             before = found < values if side == "left" else found <= values
             if dtype.is_float:  # NaN stands after every number, and equals itself

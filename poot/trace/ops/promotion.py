@@ -12,7 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from poot.dtypes import ArraySpec, DType, DTypeLike, WeakKind, as_dtype, bool_, check_plain, concrete, f32, promote
+from poot.dtypes import (
+    ArraySpec,
+    DType,
+    DTypeLike,
+    WeakKind,
+    as_dtype,
+    bool_,
+    check_plain,
+    concrete,
+    f32,
+    i32,
+    i64,
+    promote,
+)
 from poot.errors import ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError, UnsupportedDTypeError
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, bind1, taken_dtype
@@ -22,6 +35,11 @@ from poot.trace.source import user_location
 from poot.trace.tracer import Tracer, WeakTracer
 
 _WEAK_SCALARS: dict[type[Any], DType | WeakKind] = {np.bool_: bool_, np.int64: "int*", np.float64: "float*"}
+
+
+def position_dtype(shape: Sequence[int]) -> DType:
+    """The dtype of positions that poot itself makes: i32 unless an axis is longer than what that counts."""
+    return i32 if max(shape, default=0) <= i32.max else i64
 
 
 def dtype_argument(value: DTypeLike, what: str = "dtype") -> DType:

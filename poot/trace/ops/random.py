@@ -27,7 +27,7 @@ from poot.trace.ops import elementwise, functions, indexing, logic, manipulation
 from poot.trace.ops.axes import flag, one_axis, shape_argument, static_int
 from poot.trace.ops.creation import between, constant, iota
 from poot.trace.ops.namespace import missing
-from poot.trace.ops.promotion import cast, common_float, dtype_argument, dtype_of, literal, shape_of
+from poot.trace.ops.promotion import cast, common_float, dtype_argument, dtype_of, literal, position_dtype, shape_of
 from poot.trace.source import user_location
 from poot.trace.tracer import WeakTracer
 
@@ -345,7 +345,7 @@ def choice(
 
 
 def _positions(key: ArrayLike, count: int, extents: tuple[int, ...], replace: bool, p: ArrayLike | None) -> Array:
-    """The positions (i32) that `choice` draws of `count`."""
+    """The positions (i32, or i64 where `count` is past it) that `choice` draws of `count`."""
     wanted, replace = math.prod(extents), flag(replace, "choice: replace")
     if wanted and (count < 1 or (not replace and wanted > count)):
         expected = "at least one element" if replace else f"at most {count} without replacement"
@@ -354,7 +354,7 @@ def _positions(key: ArrayLike, count: int, extents: tuple[int, ...], replace: bo
         raise ShapeError(what="choice: p", actual=shape_of(p), expected=f"({count},)", where=user_location())
     if p is None:
         if replace or not wanted:
-            return randint(key, extents, 0, max(count, 1))
+            return randint(key, extents, 0, max(count, 1), position_dtype((count,)))
         return manipulation.reshape(permutation(key, count)[:wanted], extents)
     chances = lift(cast(p, common_float(p, what="choice: p")))
     if not replace:

@@ -78,8 +78,15 @@ def all(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> Array:
 
 
 def count_nonzero(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """How many elements are not zero, as i32."""
-    return sum(lift(truth(x)), axis, keepdims=keepdims)
+    """How many elements are not zero, as i32; ShapeError where more are counted together than that holds."""
+    true = lift(truth(x))
+    axes = sorted_axes(axis, true.ndim, "count_nonzero")
+    if math.prod(true.shape[place] for place in axes) > i32.max:
+        raise ShapeError(
+            what="count_nonzero", actual=true.shape, expected=f"at most {i32.max} elements counted together",
+            where=user_location(), remedy="use `ops.sum(x != 0, dtype=i64)`.",
+        )  # fmt: skip
+    return sum(true, axis, keepdims=keepdims)
 
 
 def mean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False) -> Array:

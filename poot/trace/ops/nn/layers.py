@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poot.dtypes import DTypeLike, f32
+from poot.dtypes import DTypeLike, f32, i32, i64, u32, u64
 from poot.errors import DTypeError, ShapeError
 from poot.trace.array import Array, ArrayLike, IndexMode, is_array
 from poot.trace.dispatch import joined, lift
@@ -79,7 +79,8 @@ def one_hot(
         column = manipulation.expand_dims(lift(cast(indices, dtype_in)), place)
         whole = (*shape[:place], count, *shape[place:])
         if count and count - 1 > dtype_in.max:  # the indices' dtype cannot count so far
-            column = astype(column, f"{'i' if dtype_in.kind == 'int' else 'u'}32")
+            narrow, wide = (i32, i64) if dtype_in.kind == "int" else (u32, u64)
+            column = astype(column, narrow if count - 1 <= narrow.max else wide)
         hit = column == iota(whole, place, column.dtype)
         on, off = scalar(on, "one_hot: on"), scalar(off, "one_hot: off")
         if not is_array(on) and not is_array(off) and (on, off) == (1, 0):
