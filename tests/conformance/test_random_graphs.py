@@ -25,6 +25,36 @@ MODES: tuple[Mode, ...] = ("fused", "strict", "apart")
 
 #: Graphs that were wrong once, reduced, each with the family whose arrays showed it.
 FOUND: dict[str, tuple[Any, str]] = {
+    "a division by a sign": (
+        "exact",
+        """graph g {
+    input %0 x: i64[33]
+    input %1 y: i64[33]
+    input %2 z: i16[12]
+
+    %3: i64[33] = sign %1
+    %4: i64[33] = floor_div %0 %3
+    %5: i16[12] = sign %2
+    %6: i16[12] = rem %2 %5
+
+    return (%4, %6)
+}
+""",
+    ),
+    "NaN of a product, in a function that compares it": (
+        "float",
+        """graph g {
+    input %0 x: f32[40]
+
+    %1: f32[40] = mul %0 %0
+    %2: f32[40] = exp %1
+    %3: f32[40] = mul %0 0.1:f32
+    %4: f32[40] = expm1 %3
+
+    return (%2, %4)
+}
+""",
+    ),
     "an operand read at a remainder of the reduced axis": (
         "exact",
         """graph g {
