@@ -48,7 +48,7 @@ FOUND: dict[str, tuple[Any, str]] = {
 
     %1: f32[40] = mul %0 %0
     %2: f32[40] = exp %1
-    %3: f32[40] = mul %0 0.1:f32
+    %3: f32[40] = mul %0 0.5:f32
     %4: f32[40] = expm1 %3
 
     return (%2, %4)
