@@ -247,7 +247,7 @@ def test_inactive_lanes_touch_nothing() -> None:
 def refused(kernel: Kernel, arguments: list[object], groups: tuple[int, int, int] = (1, 1, 1)) -> str:
     with pytest.raises(LaunchError) as caught:
         run(kernel, arguments, groups=groups)
-    return str(caught.value)
+    return caught.value.summary
 
 
 def test_arguments_that_do_not_fit() -> None:
