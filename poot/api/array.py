@@ -113,6 +113,13 @@ class DeviceArray(Array):
     def spec(self) -> ArraySpec:
         return self._spec
 
+    def takes(self, spec: ArraySpec) -> bool:
+        """Whether a spec is the array's; it holds that object then, which the next call tells at once."""
+        if self._spec != spec:
+            return False
+        self._spec = spec
+        return True
+
     @property
     def backend(self) -> DeviceBackend:
         """Where the array lives."""

@@ -89,6 +89,14 @@ def _value(source: Source, leaves: Sequence[Any], captured: Sequence[Any]) -> An
             return leaves[source.index]
 
 
+#: Each spec that calls have met, as the one object by which calls tell it at once.
+_specs: dict[ArraySpec, ArraySpec] = {}
+
+
+def _one(spec: ArraySpec) -> ArraySpec:
+    return _specs.setdefault(spec, spec)
+
+
 class FastCall:
     """A compiled specialisation behind its guards."""
 
@@ -117,7 +125,7 @@ class FastCall:
         self._call = weakref.ref(compiled.call)
         #: (position, array or name, spec, NumPy dtype, shape); for a number None and its type in place of the latter.
         self._expected = tuple(
-            (item.position, item.array, item.spec, item.spec.dtype.dtype, item.spec.shape)
+            (item.position, item.array, _one(item.spec), item.spec.dtype.dtype, item.spec.shape)
             if item.number is None
             else (item.position, item.array, item.spec, None, item.number)
             for item in expected
@@ -125,7 +133,7 @@ class FastCall:
         self._unread = unread
         self._wide = any(item.spec.dtype in WIDE for item in expected)
         self._rare = bool(unread or contents or self._wide)
-        specs = [atom.spec for atom in compiled.recorded.graph.outputs]
+        specs = [_one(atom.spec) for atom in compiled.recorded.graph.outputs]
         self._outputs = tuple(zip(compiled.outputs, specs, strict=True))
         tree = compiled.recorded.outputs
         self._rebuild: Callable[[Sequence[Any]], Any] | None = None if tree.is_leaf() else tree.unflatten
@@ -229,7 +237,7 @@ class FastCall:
                 addresses.append(data_address(value))
             elif type(value) is DeviceArray and dtype is not None:
                 memory: Any = value._memory
-                if memory.device is not device or value._gone or (value._spec is not spec and value._spec != spec):
+                if memory.device is not device or value._gone or (value._spec is not spec and not value.takes(spec)):
                     return MISS
                 if value._check is not None:
                     value.buffer_view()  # waits for its launch, and raises its fault

@@ -140,6 +140,7 @@ class Call:
     def __init__(self, program: Program, device: DeviceBackend) -> None:
         self.executable = Executable(program, device)
         self._run = Run(self.executable, [None] * self.executable.positions.count)
+        self._compiled = tuple(loaded.compiled for loaded in self.executable.kernels)
         slots = self.executable.bound_slots()
         self.run_direct: DirectCall = _no_direct_call
         #: Whether `make_direct` has made it.
@@ -247,8 +248,7 @@ class Call:
 
     def fault_check(self, record: Buffer) -> FaultCheck:
         """What to ask before the results of a run are read, which left this fault record."""
-        kernels = [loaded.compiled for loaded in self.executable.kernels]
-        return FaultCheck(self.executable.device, record, self.executable.program, kernels)
+        return FaultCheck(self.executable.device, record, self.executable.program, self._compiled)
 
     def _fault_record(self, bindings: list[Any], failed: contextlib.ExitStack) -> FaultCheck | None:
         if not self.executable.may_fault:

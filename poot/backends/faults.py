@@ -101,5 +101,6 @@ class FaultCheck:
             self._device.free(record)
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self.record is not None and not finalizing():
-            self.discard()
+        record = self.record
+        if record is not None and not finalizing() and getattr(record, "alive", True):
+            self._device.free(record)

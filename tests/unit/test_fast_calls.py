@@ -80,6 +80,22 @@ def test_arrays_of_poot() -> None:
         f(given, X)
 
 
+def test_arrays_of_one_spec_share_it_once_calls_have_met_them() -> None:
+    """Each is told at once then, by every function; arrays of other specs are not taken."""
+    first, second = poot.asarray(X, device="cpu"), poot.asarray(X + 1, device="cpu")
+    f, g = warm(lambda x: x + 1.0, first), warm(lambda x, y: x * y, second, first)
+    for _ in range(2):
+        np.testing.assert_array_equal(np.asarray(short(f, second)), X + 2)
+        np.testing.assert_array_equal(np.asarray(short(g, first, second)), X * (X + 1))
+        made = short(f, first)
+        assert first.spec is second.spec is made.spec
+    for other in (X[:5], X.astype(np.int32), X.reshape(2, 3)):
+        array = poot.asarray(other, device="cpu")
+        spec = array.spec
+        assert short(f, array) is MISS and array.spec is spec
+        np.testing.assert_array_equal(np.asarray(f(array)), other + 1.0)
+
+
 def test_outputs_of_every_shape_of_tree() -> None:
     for function in (lambda x: (x + 1.0, {"a": x * 2.0}), lambda x: [x + 1.0], lambda x: ((), x + 1.0, x + 1.0)):
         f = warm(function, X)
