@@ -28,7 +28,7 @@ _OURS = re.compile(
     r"llvm\.(nvvm\.(read\.ptx\.sreg\.|shfl\.sync\.|barrier\.cta\.)"
     r"|(abs|smax|smin|umax|umin|ctpop|ctlz|fabs|sqrt|floor|ceil|trunc|roundeven|minimum|maximum|fmuladd)\.[if]\d+$)"
 )
-#: The assembler takes both of i16 for numbers from 0 to 32767, or to 32768, and leaves out the wrapping of -32768.
+#: Of -32768 the assembler takes 32768 for the result of both, where a comparison or a conversion follows.
 _WRAPPING = re.compile(r"\b(neg|abs)\.s16\s+(%\w+), (%\w+);")
 _WRAPPED = {
     "neg": "{ .reg .b16 %not; not.b16 %not, SOURCE; add.s16 TO, %not, 1; }",

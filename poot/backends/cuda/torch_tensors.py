@@ -8,28 +8,13 @@ import sys
 from typing import Any
 
 from poot import dlpack
-from poot.dtypes import DType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
-
-_NAMES = {
-    "bool": bool_,
-    "int8": i8,
-    "int16": i16,
-    "int32": i32,
-    "int64": i64,
-    "uint8": u8,
-    "uint16": u16,
-    "uint32": u32,
-    "uint64": u64,
-    "float16": f16,
-    "bfloat16": bf16,
-    "float32": f32,
-    "float64": f64,
-}
+from poot.dtypes import ALL, DType
 
 
 @functools.cache
 def _dtypes(torch: Any) -> dict[Any, DType]:
-    return {getattr(torch, name): dtype for name, dtype in _NAMES.items() if hasattr(torch, name)}
+    """By torch's own, which are named as NumPy's."""
+    return {getattr(torch, name): dtype for dtype in ALL if hasattr(torch, name := dtype.dtype.name)}
 
 
 def lent(value: Any) -> dlpack.Lent | None:
