@@ -155,13 +155,14 @@ class StateView(Mapping[str, HostArray]):
 
     def _find(self, name: str) -> tuple[Buffer, ArraySpec]:
         self._exe.require_loaded()
-        if name not in self._exe.states:
+        found = self._exe.states.get(name)
+        if found is None:
             known = ", ".join(sorted(self._exe.states)) or "none"
             raise EngineError(
                 message=f"there is no state {name!r}; this exe has {known}",
                 remedy="name one of these; an entry brings the states of its program (states= of `.program`).",
             )
-        return self._exe.states[name]
+        return found
 
 
 class Exe:
@@ -253,7 +254,10 @@ class Exe:
         return kept
 
     def require_states(self, names: Iterable[str]) -> None:
-        """StateLost where one of the states is undefined; on a device that can set none any more, its own error."""
+        """StateLost where one of the states is undefined; on a device that can set none any more, its own error.
+
+        The caller holds the lock: what another thread is setting is undefined until it has.
+        """
         for name in names if self.lost else ():
             if name in self.lost:
                 require_working(self.engine.device)

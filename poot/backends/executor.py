@@ -262,11 +262,12 @@ class Engine:
                 what="step: inputs", actual=type(inputs).__name__, expected="StepInputs", remedy=remedy
             )
         exe.require_idle("step")
-        self._require_ready(exe, entry)
+        self._require_bound(exe, entry)
         arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays, self.device)
         with exe.lock:
             exe.doing, exe.readable = "a step", True
-            self._require_ready(exe, entry)  # an input's own code may have used the exe, and another thread may have
+            self._require_bound(exe, entry)  # an input's own code may have used the exe, and another thread may have
+            exe.require_states(variable.name for variable in entry.program.graph.states)
             entry.version += 1  # from here on the buffers of the last result are written to
             for slot, view in zip(entry.executable.bound_slots(), entry.run.views, strict=False):
                 if slot.role == "input":
@@ -278,16 +279,14 @@ class Engine:
             self._run(entry)
             return StepResult(entry)
 
-    def _require_ready(self, exe: Exe, entry: Entry) -> None:
-        """EngineError for an entry that cannot be stepped; StateLost where it uses undefined state."""
+    def _require_bound(self, exe: Exe, entry: Entry) -> None:
+        """EngineError for an entry that is not one of the exe's, or an exe that is not the engine's."""
         self._require_mine(exe)
         self._require_active(entry)
         if entry.exe is not exe:
             raise EngineError(
                 message="the entry belongs to another exe", remedy="step it with the exe it was added to."
             )
-        if exe.lost:
-            exe.require_states(variable.name for variable in entry.program.graph.states)
 
     def _run(self, entry: Entry) -> None:
         run = entry.run

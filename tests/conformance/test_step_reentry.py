@@ -245,6 +245,34 @@ def test_a_step_may_be_asked_for_at_any_line_of_one(life: Life) -> None:
     anywhere(run, action, want)
 
 
+@pytest.mark.parametrize("change", ["step", "setting", "reset", "add_entry"])
+def test_another_thread_may_come_at_any_line_of_a_change(life: Life, change: str) -> None:
+    """It waits for the change, and sees nothing of what is half done."""
+    threads: list[threading.Thread] = []
+    errors: list[BaseException] = []
+
+    def use() -> None:
+        try:
+            life.step(full(1))
+            total = life.exe.state["total"]
+            assert (total == total[0]).all()
+        except BaseException as error:
+            errors.append(error)
+
+    def action() -> None:
+        threads.append(threading.Thread(target=use))
+        threads[-1].start()
+        threads[-1].join(0.01)
+
+    def run() -> bool:
+        life.changes()[change]()
+        while threads:
+            threads.pop().join()
+        return not errors
+
+    anywhere(run, action, bool, most=40)
+
+
 def collect() -> None:
     gc.collect()
 
