@@ -84,13 +84,14 @@ class FaultCheck:
             lock = self._lock = self._lock or forks.Lock()
         within = lock.is_mine  # in the middle of another check, which frees the record
         with lock:
-            if self.record is not None:
+            record = self.record
+            if record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
-                self._device.read(BufferView(self.record), words)
+                self._device.read(BufferView(record), words)
                 self._error = decode(words, self._program, self._kernels, self.where)
                 if not within:
-                    self._device.free(self.record)
                     self.record = None
+                    self._device.free(record)
         if self._error is not None:
             raise copy.copy(self._error)  # each raise has a traceback of its own, and no cycle through this check
 

@@ -12,6 +12,7 @@ import pytest
 
 import poot
 from poot import ops
+from poot.api import array
 from poot.api.fast import MISS
 from poot.api.traced import Traced
 from poot.errors import EngineError
@@ -171,6 +172,19 @@ def test_threads_run_one_function_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_arrays_of_other_specs_have_other_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another thread draws one between two steps of this one."""
+    x, y = (poot.asarray(np.zeros((3, 1, 4, 1, 5, n), np.int16), device="cpu") for n in (9, 2))
+
+    class Tokens(dict[Any, int]):
+        def setdefault(self, key: Any, default: int) -> int:
+            assert key == y.spec or y.token >= 0
+            return super().setdefault(key, default)
+
+    monkeypatch.setattr(array, "_tokens", Tokens(array._tokens))  # pyright: ignore[reportPrivateUsage]
+    assert x.token != y.token
 
 
 def test_calls_of_changing_kinds_find_their_own_short_way() -> None:

@@ -171,12 +171,14 @@ class OpenCLDevice:
         Nothing waits here, since this is called when garbage is collected, under any lock.
         """
         while self._freed and self._lock.acquire(blocking=False):
-            with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
-                buffer = self._freed.popleft()
-                if buffer.size and not buffer.shared and not buffer.freed:
-                    buffer.freed = True
-                    self._spares.give(buffer.size, (buffer.memory, buffer.host))
-            self._lock.release()
+            try:
+                with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
+                    buffer = self._freed.popleft()
+                    if buffer.size and not buffer.shared and not buffer.freed:
+                        buffer.freed = True
+                        self._spares.give(buffer.size, (buffer.memory, buffer.host))
+            finally:
+                self._lock.release()
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if array.nbytes:
@@ -261,12 +263,10 @@ class OpenCLDevice:
         source = compiled.artifact
         assert isinstance(source, ThreadsSource)
         with self._using("load"):
-            program = self._programs.get(source.text)
-            if program is None:
-                program = self._programs[source.text] = self._build(compiled, source)
-                if len(self._programs) > _PROGRAMS:
-                    self._programs.popitem(last=False)
-            self._programs.move_to_end(source.text)
+            program = self._programs.pop(source.text, None) or self._build(compiled, source)
+            self._programs[source.text] = program  # now the one that was used last
+            if len(self._programs) > _PROGRAMS:
+                self._programs.popitem(last=False)
             kernel = ClKernel(compiled, program)
             self._inherited.note(kernel)
             return kernel

@@ -195,12 +195,14 @@ class WgpuDevice:
         Nothing waits here: garbage is collected under any lock, and on the thread that polls, which a read waits for.
         """
         while self._freed and self._lock.acquire(blocking=False):
-            with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
-                buffer = self._freed.popleft()
-                for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
-                    with contextlib.suppress(Exception):  # of a device that is going: the next call says so
-                        memory.destroy()
-            self._lock.release()
+            try:
+                with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
+                    buffer = self._freed.popleft()
+                    for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
+                        with contextlib.suppress(Exception):  # of a device that is going: the next call says so
+                            memory.destroy()
+            finally:
+                self._lock.release()
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if not array.nbytes:
@@ -257,13 +259,13 @@ class WgpuDevice:
         source = compiled.artifact
         assert isinstance(source, ThreadsSource)
         with self._using(f"load of kernel {compiled.kernel.name}"):
-            kernel = self._kernels.get(source.text)
+            kernel = self._kernels.pop(source.text, None)
             if kernel is None or kernel.compiled is not compiled:
-                kernel = self._kernels[source.text] = WgpuKernel(self._device, compiled)
+                kernel = WgpuKernel(self._device, compiled)
                 self._inherited.note(kernel)
-                if len(self._kernels) > _KERNELS:
-                    self._kernels.popitem(last=False)
-            self._kernels.move_to_end(source.text)
+            self._kernels[source.text] = kernel  # now the one that was used last
+            if len(self._kernels) > _KERNELS:
+                self._kernels.popitem(last=False)
             return kernel
 
     def record(
