@@ -103,9 +103,9 @@ def _left_as_found() -> Iterator[None]:
 
 def _process() -> dict[str, object]:
     """What belongs to the whole process, and a test may change."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    settings = {name: value for name, value in os.environ.items() if name.startswith("POOT_")}
     hooks = sys.gettrace(), sys.getprofile(), signal.getsignal(signal.SIGINT)
-    return {"environment": environment, "folder": os.getcwd(), "hooks": hooks, "NumPy's errors": np.geterr()}
+    return {"settings": settings, "folder": os.getcwd(), "hooks": hooks, "NumPy's errors": np.geterr()}
 
 
 @pytest.fixture(scope="session")
