@@ -51,7 +51,9 @@ def call_key(args: tuple[Any, ...]) -> Hashable | None:
             key.append(value.dtype)
             key.append(value.shape)
         elif kind is DeviceArray:
-            key.append(value.token)
+            spec = value._spec
+            key.append(spec.shape)  # first: NumPy's arrays have keys of their own
+            key.append(spec.dtype.dtype)
         elif kind is float or kind is int:
             key.append(kind)
         else:
