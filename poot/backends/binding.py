@@ -1,12 +1,13 @@
-"""Checking a host array against the spec that it is bound to."""
+"""Checking an array against the spec that it is bound to, and bringing it to where it is bound."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from poot.backends.device import DeviceBackend
+from poot.backends.device import BufferView, DeviceBackend, HostArray
 from poot.backends.loss import require_alive
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, as_dtype, check_plain
@@ -14,17 +15,65 @@ from poot.errors import DeviceMismatchError, DTypeError, ShapeError
 from poot.foreign import as_numpy
 
 
-def check_home(what: str, value: Any, device: DeviceBackend) -> None:
-    """DeviceMismatchError for an array of poot's that lives on another device than the one it is for."""
+class OnDevice(Protocol):
+    """An array of poot's, which lives on a device."""
+
+    @property
+    def backend(self) -> DeviceBackend: ...
+
+    @property
+    def spec(self) -> ArraySpec: ...
+
+    @property
+    def memory(self) -> object: ...
+
+    @property
+    def is_tracked(self) -> bool: ...
+
+    def buffer_view(self) -> BufferView: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """Elements that are on the device already, and what keeps them there."""
+
+    view: BufferView
+    memory: object
+
+
+#: What is to be brought to a place on the device: elements of the host, or of the device itself.
+Elements: TypeAlias = HostArray | Resident
+
+
+def check_elements(what: str, value: Any, spec: ArraySpec, device: DeviceBackend) -> Elements:
+    """The elements of an array for `device`, which `put` brings to their place, without the host where it can.
+
+    DeviceMismatchError for an array of poot's that lives on another device, its fault if it was made by a computation
+    that had one, and the errors of `check_array`.
+    """
     home = getattr(value, "backend", None)
     if home is None or not hasattr(home, "replay"):
-        return
-    require_alive(home)
-    if not same_memory(home, device):
+        return check_array(what, value, spec)
+    array = cast("OnDevice", value)
+    require_alive(array.backend)
+    if not same_memory(array.backend, device):
         raise DeviceMismatchError(
             devices=f"{what} on {home.name}, the engine on {device.name}",
             remedy=f'move it once, with x.to_device("{device.name}"), or pass a NumPy array.',
         )
+    if not array.is_tracked:  # the caller may write to it as soon as it has been given
+        return check_array(what, value, spec)
+    _check_spec(what, array.spec, spec)
+    memory = array.memory  # first: what is donated from here on is still held
+    return Resident(array.buffer_view(), memory)
+
+
+def put(device: DeviceBackend, target: BufferView, elements: Elements, nbytes: int) -> None:
+    """Bring checked elements to `target`, in order with launches."""
+    if isinstance(elements, Resident):
+        device.copy(elements.view, target, nbytes)
+    else:
+        device.write(target, elements)
 
 
 def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
@@ -34,13 +83,16 @@ def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
     """
     check_plain(value, what)
     array = as_numpy(value, what)
-    dtype = as_dtype(array.dtype, what)
-    if dtype is not spec.dtype:
-        raise DTypeError(
-            what=what, actual=dtype, expected=spec.dtype, remedy="cast it first; nothing is cast silently."
-        )
-    if array.shape != spec.shape:
-        raise ShapeError(what=what, actual=array.shape, expected=spec.shape)
+    _check_spec(what, ArraySpec(as_dtype(array.dtype, what), array.shape), spec)
     if not (array.dtype.isnative and array.flags.aligned):
         array = array.astype(spec.dtype.dtype)
     return np.ascontiguousarray(array).reshape(spec.shape)
+
+
+def _check_spec(what: str, actual: ArraySpec, wanted: ArraySpec) -> None:
+    if actual.dtype is not wanted.dtype:
+        raise DTypeError(
+            what=what, actual=actual.dtype, expected=wanted.dtype, remedy="cast it first; nothing is cast silently."
+        )
+    if actual.shape != wanted.shape:
+        raise ShapeError(what=what, actual=actual.shape, expected=wanted.shape)

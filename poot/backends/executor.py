@@ -21,7 +21,7 @@ import numpy as np
 
 from poot import forks
 from poot.backends.ahead import compile_together
-from poot.backends.binding import check_array, check_home
+from poot.backends.binding import Elements, check_elements, put
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
@@ -272,7 +272,7 @@ class Engine:
             for slot, view in zip(entry.executable.bound_slots(), entry.run.views, strict=False):
                 if slot.role == "input":
                     assert view is not None
-                    self.device.write(view, arrays[slot.name])
+                    put(self.device, view, arrays[slot.name], slot.nbytes)
             if sync is not None:
                 sync()
             exe.readable = False
@@ -375,7 +375,7 @@ def _check_states(program: Program, exe: Exe) -> None:
             )
 
 
-def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBackend) -> dict[str, HostArray]:
+def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBackend) -> dict[str, Elements]:
     wanted = {variable.name: variable.spec for variable in program.graph.inputs}
     for name in arrays:
         if name not in wanted:
@@ -389,6 +389,4 @@ def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBac
         remedy = f"push every input of the program: StepInputs().push({missing[0]!r}, array), of {wanted[missing[0]]}."
         raise EvaluateError(what=f"input {missing[0]!r}", message="was not pushed", remedy=remedy)
     given = tuple(arrays.items())  # an input's own code may push another
-    for name, array in given:
-        check_home(f"input {name!r}", array, device)
-    return {name: check_array(f"input {name!r}", array, wanted[name]) for name, array in given}
+    return {name: check_elements(f"input {name!r}", array, wanted[name], device) for name, array in given}
