@@ -9,7 +9,7 @@ import numpy as np
 
 from poot.backends.device import BufferView, DeviceBackend, HostArray
 from poot.backends.loss import require_alive
-from poot.backends.sharing import same_memory
+from poot.backends.sharing import gpu_of, same_memory, sharing_of
 from poot.dtypes import ArraySpec, as_dtype, check_plain
 from poot.errors import DeviceMismatchError, DTypeError, ShapeError
 from poot.foreign import as_numpy
@@ -48,24 +48,41 @@ Elements: TypeAlias = HostArray | Resident
 def check_elements(what: str, value: Any, spec: ArraySpec, device: DeviceBackend) -> Elements:
     """The elements of an array for `device`, which `put` brings to their place, without the host where it can.
 
-    DeviceMismatchError for an array of poot's that lives on another device, its fault if it was made by a computation
-    that had one, and the errors of `check_array`.
+    DeviceMismatchError for an array of poot's that lives on another device, or another library's on another GPU; its
+    fault for one that was made by a computation that had one; and the errors of `check_array`.
     """
-    home = getattr(value, "backend", None)
-    if home is None or not hasattr(home, "replay"):
+    if isinstance(value, np.ndarray):
         return check_array(what, value, spec)
-    array = cast("OnDevice", value)
+    home = getattr(value, "backend", None)
+    if home is not None and hasattr(home, "replay"):
+        return _check_ours(what, cast("OnDevice", value), spec, device)
+    sharing = sharing_of(device)
+    number = None if sharing is None else gpu_of(value)
+    if sharing is None or number is None:
+        return check_array(what, value, spec)
+    if number != sharing.device()[1]:
+        raise _elsewhere(what, f"GPU {number}", device, 'with poot.asarray(x, device="{}")')
+    buffer, actual = sharing.borrow(value, what)
+    _check_spec(what, actual, spec)
+    return Resident(BufferView(buffer), buffer)
+
+
+def _check_ours(what: str, array: OnDevice, spec: ArraySpec, device: DeviceBackend) -> Elements:
     require_alive(array.backend)
     if not same_memory(array.backend, device):
-        raise DeviceMismatchError(
-            devices=f"{what} on {home.name}, the engine on {device.name}",
-            remedy=f'move it once, with x.to_device("{device.name}"), or pass a NumPy array.',
-        )
+        raise _elsewhere(what, array.backend.name, device, 'with x.to_device("{}")')
     if not array.is_tracked:  # the caller may write to it as soon as it has been given
-        return check_array(what, value, spec)
+        return check_array(what, array, spec)
     _check_spec(what, array.spec, spec)
     memory = array.memory  # first: what is donated from here on is still held
     return Resident(array.buffer_view(), memory)
+
+
+def _elsewhere(what: str, home: str, device: DeviceBackend, way: str) -> DeviceMismatchError:
+    return DeviceMismatchError(
+        devices=f"{what} on {home}, the engine on {device.name}",
+        remedy=f"move it once, {way.format(device.name)}, or pass a NumPy array.",
+    )
 
 
 def put(device: DeviceBackend, target: BufferView, elements: Elements, nbytes: int) -> None:

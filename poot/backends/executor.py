@@ -248,8 +248,8 @@ class Engine:
     ) -> StepResult:
         """Run an entry once; every input is checked before anything is written.
 
-        DeviceMismatchError for an array of poot's that lives on another device; NumPy arrays are uploaded.  The first
-        step records, later ones replay.  `sync` is called before the launch: it may use other exes, and read this one;
+        Arrays on the engine's device are copied there, others are uploaded; DeviceMismatchError for an array of poot's,
+        or of another library's GPU, that lives elsewhere.  The first step records, later ones replay.  `sync` is called before the launch: it may use other exes, and read this one;
         to change this one in the middle of its step is an EngineError.  A fault raises here, and state
         keeps the values that it had before the step.  A device that fails, or a Ctrl-C, in the middle of a step leaves
         every state as it was before the step or every state as after it; where not even that is certain, StateLost
