@@ -258,11 +258,7 @@ class LoadedObject:
         # A thread that collects garbage may hold any lock, so it waits for none: who holds this one does it then.
         _dropped.append((self._tracker, self._linker))
         self._tracker = self._linker = None
-        if _lock.acquire(blocking=False):
-            try:
-                _release_dropped()
-            finally:
-                _lock.release()
+        forks.if_free(_lock, _release_dropped)
 
 
 #: The code of objects that are gone, and their linkers.
