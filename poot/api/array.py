@@ -30,9 +30,6 @@ _EDGE = 3
 _DLPACK_CPU = (CPU, 0)
 
 
-_tokens: dict[ArraySpec, int] = {}
-
-
 class Held:
     """A device buffer that arrays use, and that needs no freeing: it frees itself, or is not ours."""
 
@@ -98,7 +95,7 @@ class _Nothing(Held):
 class DeviceArray(Array):
     """An array that has a value.  Made by calls and by `poot.asarray`; nothing changes it, but for kernels' outputs."""
 
-    __slots__ = ("__weakref__", "_check", "_gone", "_memory", "_offset", "_spec", "_token")
+    __slots__ = ("__weakref__", "_check", "_gone", "_memory", "_offset", "_spec")
 
     def __init__(self, memory: Held, spec: ArraySpec, check: Check | None = None, offset: int = 0) -> None:
         self._memory = memory
@@ -106,7 +103,6 @@ class DeviceArray(Array):
         self._check = check
         self._offset = offset
         self._gone = ""
-        self._token = -1
 
     @property
     @override
@@ -129,13 +125,6 @@ class DeviceArray(Array):
     def device(self) -> str:
         """The name of the device where the array lives."""
         return self._memory.device.name
-
-    @property
-    def token(self) -> int:
-        """A number that arrays of the same spec share, for the keys of calls."""
-        if self._token < 0:
-            self._token = _tokens.setdefault(self._spec, len(_tokens))
-        return self._token
 
     @property
     def memory(self) -> Held:
