@@ -31,6 +31,7 @@ from poot.api.precision import KEPT, WIDE
 from poot.api.recording import Source, digest
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.executable import Call
+from poot.backends.faults import FaultCheck
 from poot.backends.host import data_address
 from poot.dtypes import ArraySpec
 
@@ -261,7 +262,7 @@ class FastCall:
                 return MISS
             addresses += self._kept_addresses
         buffers, record = call.run_direct(addresses)
-        check = None if record is None else call.fault_check(record)
+        check = None if record is None else FaultCheck(call.faults, record)
         if self._rebuild is None:
             return DeviceArray(Held(device, buffers[0]), self._outputs[0][1], check)
         memories = [Held(device, buffer) for buffer in buffers]

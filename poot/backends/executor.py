@@ -249,12 +249,13 @@ class Engine:
         """Run an entry once; every input is checked before anything is written.
 
         Arrays on the engine's device are copied there, others are uploaded; DeviceMismatchError for an array of poot's,
-        or of another library's GPU, that lives elsewhere.  The first step records, later ones replay.  `sync` is called before the launch: it may use other exes, and read this one;
-        to change this one in the middle of its step is an EngineError.  A fault raises here, and state
-        keeps the values that it had before the step.  A device that fails, or a Ctrl-C, in the middle of a step leaves
-        every state as it was before the step or every state as after it; where not even that is certain, StateLost
-        is raised whenever the state is used, until it is set or reset.  Donated states are lost with any step that
-        fails or faults while it runs.
+        or of another library's GPU, that lives elsewhere.  The first step records, later ones replay.
+
+        `sync` is called before the launch: it may use other exes, and read this one; to change this one in the middle
+        of its step is an EngineError.  A fault raises here, and state keeps the values that it had before the step.  A
+        device that fails, or a Ctrl-C, in the middle of a step leaves every state as it was before the step or every
+        state as after it; where not even that is certain, StateLost is raised whenever the state is used, until it is
+        set or reset.  Donated states are lost with any step that fails or faults while it runs.
         """
         if inputs is not None and not isinstance(inputs, StepInputs):  # pyright: ignore[reportUnnecessaryIsInstance]
             remedy = 'write StepInputs().push("name", array).'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -317,6 +318,26 @@ def test_code_that_is_dropped_while_another_thread_links_waits_for_nobody() -> N
     jit.load_object(image, ["f"]).close()
     assert not jit._dropped
     assert ops.abs(-1) == 1
+
+
+def test_garbage_does_not_release_code_beside_who_releases_it() -> None:
+    """A collector finalises all that a cycle reaches, in no order and under no lock."""
+    from poot.backends.cpu import jit
+
+    class Holder:
+        me: Any
+        code: Any
+
+    image = jit.compile_object("define void @f() {\n  ret void\n}\n")
+    holder = Holder()
+    holder.me, holder.code = holder, jit.load_object(image, ["f"])
+    tracker = next(reversed(jit._loaded.values()))[0]
+    with Holding(jit.llvm_lock()):
+        del holder
+        gc.collect()
+        assert not tracker.closed
+    jit.load_object(image, ["f"]).close()
+    assert tracker.closed and not jit._dropped
 
 
 def test_a_traced_function_that_forks_goes_on_in_both_processes() -> None:
