@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -29,11 +28,6 @@ from poot.trace.source import user_location
 _SHOWN = 1000  # repr fetches the whole array up to this many elements, and only its corners above
 _EDGE = 3
 _DLPACK_CPU = (CPU, 0)
-
-
-#: The token of each spec.  Threads that meet one first draw a number each, of which all take the same.
-_tokens: dict[ArraySpec, int] = {}
-_numbers = itertools.count()
 
 
 class Held:
@@ -101,7 +95,7 @@ class _Nothing(Held):
 class DeviceArray(Awaited, Array):
     """An array that has a value.  Made by calls and by `poot.asarray`; nothing changes it, but for kernels' outputs."""
 
-    __slots__ = ("__weakref__", "_gone", "_memory", "_offset", "_spec", "_token")
+    __slots__ = ("__weakref__", "_gone", "_memory", "_offset", "_spec")
 
     def __init__(self, memory: Held, spec: ArraySpec, check: Check | None = None, offset: int = 0) -> None:
         self._memory = memory
@@ -109,7 +103,6 @@ class DeviceArray(Awaited, Array):
         self._check = check
         self._offset = offset
         self._gone = ""
-        self._token = -1
 
     @property
     @override
@@ -132,13 +125,6 @@ class DeviceArray(Awaited, Array):
     def device(self) -> str:
         """The name of the device where the array lives."""
         return self._memory.device.name
-
-    @property
-    def token(self) -> int:
-        """A number that arrays of the same spec share, for the keys of calls."""
-        if self._token < 0:
-            self._token = _tokens.setdefault(self._spec, next(_numbers))
-        return self._token
 
     @property
     def memory(self) -> Held:

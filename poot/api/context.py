@@ -27,7 +27,7 @@ HostArray: TypeAlias = np.ndarray[Any, Any]
 _ANOTHER = "compile it for this context, k.compile(ctx.device.target, workgroup=…), or use a Context of that device."
 _CLEAR = np.zeros(FAULT_WORDS, np.int32)
 #: Held while a buffer takes the memory that a thread has made for it.
-_putting = forks.Lock()
+_putting = forks.lock()
 
 
 class KernelBuffer(Awaited):

@@ -120,7 +120,7 @@ def _run(call: Call, views: Sequence[BufferView], device: DeviceBackend) -> tupl
     """Run, by addresses alone where the device has them and the call is recorded."""
     if call.is_direct or (not call.kept and call.make_direct()):
         found, record = call.run_direct([cast("Any", view.buffer).address + view.offset for view in views])
-        return [Held(device, buffer) for buffer in found], None if record is None else call.fault_check(record)
+        return [Held(device, buffer) for buffer in found], None if record is None else FaultCheck(call.faults, record)
     kept = keep(call, (), views) if call.kept else None  # of no array: operands are inputs
     buffers, check = call(views, None if kept is None else kept.buffers)
     return [Memory(device, buffer) for buffer in buffers], check

@@ -31,6 +31,7 @@ from poot.api.precision import KEPT, WIDE
 from poot.api.recording import Source, digest
 from poot.backends.device import DeviceBackend, InPlace
 from poot.backends.executable import Call
+from poot.backends.faults import FaultCheck
 from poot.backends.host import data_address
 from poot.dtypes import ArraySpec
 
@@ -51,7 +52,9 @@ def call_key(args: tuple[Any, ...]) -> Hashable | None:
             key.append(value.dtype)
             key.append(value.shape)
         elif kind is DeviceArray:
-            key.append(value.token)
+            spec = value._spec
+            key.append(spec.shape)  # first: NumPy's arrays have keys of their own
+            key.append(spec.dtype.dtype)
         elif kind is float or kind is int:
             key.append(kind)
         else:
@@ -259,7 +262,7 @@ class FastCall:
                 return MISS
             addresses += self._kept_addresses
         buffers, record = call.run_direct(addresses)
-        check = None if record is None else call.fault_check(record)
+        check = None if record is None else FaultCheck(call.faults, record)
         if self._rebuild is None:
             return DeviceArray(Held(device, buffers[0]), self._outputs[0][1], check)
         memories = [Held(device, buffer) for buffer in buffers]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from poot.api.array import DeviceArray, Held
 from poot.backends.device import DeviceBackend, open_device
-from poot.backends.sharing import sharing_of
-from poot.dlpack import CUDA, CUDA_MANAGED
+from poot.backends.sharing import gpu_of, gpu_protocol, sharing_of
 from poot.errors import DeviceError
-from poot.foreign import refuse
-from poot.probe import has
 
 _COPY = "copy it to the host first, and pass the NumPy array."
 #: Arguments that are not other libraries' arrays, most often.
@@ -36,38 +32,6 @@ def device_array(value: Any, what: str, *, copy: bool | None = None) -> DeviceAr
         raise DeviceError(device=backend.name, message="it does not take other libraries' arrays", remedy=_COPY)
     buffer, spec = sharing.borrow(value, what, copy=copy)
     return DeviceArray(Held(backend, buffer), spec)
-
-
-def gpu_protocol(value: Any) -> str | None:
-    """By which of the protocols an object says where its elements lie; None for other objects."""
-    return next((name for name in ("__dlpack_device__", "__cuda_array_interface__") if has(value, name)), None)
-
-
-def gpu_of(value: Any) -> int | None:
-    """The number of the GPU where an array lies; None where it lies on none.
-
-    ExchangeError for an array that does not say where it lies as its protocol has it.
-    """
-    protocol = gpu_protocol(value)
-    if protocol is None:
-        return None
-    try:
-        if protocol == "__dlpack_device__":
-            kind, number = map(operator.index, value.__dlpack_device__())
-            return number if kind in (CUDA, CUDA_MANAGED) else None
-        try:
-            facts = value.__cuda_array_interface__
-        except AttributeError:  # as of an array on the host, whose class has the property for others
-            return None
-        address = operator.index(facts["data"][0] or 0)
-    except Exception as error:  # whatever the other library raises, or the answer is
-        refuse(value, protocol, error)
-    return _owner(address) if address else 0
-
-
-def _owner(address: int) -> int:
-    sharing = sharing_of(open_device("cuda"))
-    return sharing.owner(address) if sharing is not None else 0
 
 
 def all_here(args: tuple[Any, ...], what: str) -> tuple[Any, ...] | None:

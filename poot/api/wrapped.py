@@ -51,7 +51,7 @@ def _of_partial(partial: functools.partial[Any]) -> object:
 
 
 #: Held while names are added to those that are known.
-_learning = forks.Lock()
+_learning = forks.lock()
 
 
 @dataclass(slots=True)

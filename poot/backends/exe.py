@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from poot import forks
-from poot.backends.binding import check_array, check_home
+from poot.backends.binding import Elements, check_elements, put
 from poot.backends.device import Buffer, BufferView, RecordedStep
 from poot.backends.executable import Executable, Run
 from poot.backends.loss import require_working
@@ -40,7 +40,13 @@ class EngineStats:
     allocated_bytes: int = 0
 
     def add(
-        self, lock: forks.Lock, entries: int = 0, records: int = 0, replays: int = 0, steps: int = 0, nbytes: int = 0
+        self,
+        lock: threading.RLock,
+        entries: int = 0,
+        records: int = 0,
+        replays: int = 0,
+        steps: int = 0,
+        nbytes: int = 0,
     ) -> None:
         """Count; several exes may be in use at once.
 
@@ -106,10 +112,8 @@ class StateView(Mapping[str, HostArray]):
             self._find(name)
             self._set({name: array}, "an assignment")
 
-    def _checked(self, name: str, value: Any) -> HostArray:
-        spec = self._find(name)[1]
-        check_home(f"state {name!r}", value, self._exe.engine.device)
-        return check_array(f"state {name!r}", value, spec)
+    def _checked(self, name: str, value: Any) -> Elements:
+        return check_elements(f"state {name!r}", value, self._find(name)[1], self._exe.engine.device)
 
     def __iter__(self) -> Iterator[str]:
         with self._exe.lock:
@@ -144,13 +148,14 @@ class StateView(Mapping[str, HostArray]):
             specs = {each: self._find(each)[1] for each in (self._exe.states if name is None else [name])}
             self._set({each: np.zeros(spec.shape, spec.dtype.dtype) for each, spec in specs.items()}, "a reset")
 
-    def _set(self, arrays: Mapping[str, HostArray], what: str) -> None:
+    def _set(self, arrays: Mapping[str, Elements], what: str) -> None:
         """Write states, which are undefined until all of each is there; the caller holds the lock."""
         lost = self._exe.lost
         for name in arrays:
             lost.setdefault(name, what)
         for name, array in arrays.items():
-            self._exe.engine.device.write(BufferView(self._exe.states[name][0]), array)
+            buffer, spec = self._exe.states[name]
+            put(self._exe.engine.device, BufferView(buffer), array, spec.nbytes)
             del lost[name]
 
     def _find(self, name: str) -> tuple[Buffer, ArraySpec]:

@@ -22,7 +22,7 @@ from poot.backends.device import (
     DirectCall,
     Loaded,
 )
-from poot.backends.faults import FaultCheck, may_fault
+from poot.backends.faults import FaultCheck, Faults, OwningCheck, may_fault
 from poot.backends.progress import working
 from poot.backends.prologue import Prologue
 from poot.backends.run import Run
@@ -65,7 +65,7 @@ class Executable:
         for index, slot in enumerate(slots):
             if slot.role != "scratch":
                 self.positions.bound[index] = len(self.positions.bound)
-        self.lock = forks.Lock()
+        self.lock = forks.lock()
         #: Kernels that number the turns of loops which the host enqueues: that for the first turn, and for others.
         self.count_kernels: dict[bool, Loaded] = {}
 
@@ -140,7 +140,8 @@ class Call:
     def __init__(self, program: Program, device: DeviceBackend) -> None:
         self.executable = Executable(program, device)
         self._run = Run(self.executable, [None] * self.executable.positions.count)
-        self._compiled = tuple(loaded.compiled for loaded in self.executable.kernels)
+        #: What a fault record that a run leaves is read with.
+        self.faults = Faults(device, program, tuple(loaded.compiled for loaded in self.executable.kernels))
         slots = self.executable.bound_slots()
         self.run_direct: DirectCall = _no_direct_call
         #: Whether `make_direct` has made it.
@@ -218,7 +219,7 @@ class Call:
                 bindings[-2] = BufferView(arena)
                 check = self._fault_record(bindings, failed)
                 # In the middle of another call's run the recordings are that one's, so this one makes its own.
-                run = Run(self.executable, [None] * len(bindings)) if self.executable.lock.is_mine else self._run
+                run = Run(self.executable, [None] * len(bindings)) if forks.is_mine(self.executable.lock) else self._run
                 with self.executable.lock:
                     run.run(bindings)
             finally:
@@ -246,16 +247,12 @@ class Call:
             self.is_direct = True
         return True
 
-    def fault_check(self, record: Buffer) -> FaultCheck:
-        """What to ask before the results of a run are read, which left this fault record."""
-        return FaultCheck(self.executable.device, record, self.executable.program, self._compiled)
-
     def _fault_record(self, bindings: list[Any], failed: contextlib.ExitStack) -> FaultCheck | None:
         if not self.executable.may_fault:
             bindings[-1] = bindings[-2]
             return None
         device = self.executable.device
-        check = self.fault_check(device.allocate(4 * FAULT_WORDS))
+        check = OwningCheck(self.faults, device.allocate(4 * FAULT_WORDS))
         failed.callback(check.discard)
         assert check.record is not None
         bindings[-1] = BufferView(check.record)

@@ -21,7 +21,7 @@ import numpy as np
 
 from poot import forks
 from poot.backends.ahead import compile_together
-from poot.backends.binding import check_array, check_home
+from poot.backends.binding import Elements, check_elements, put
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
 from poot.backends.device import Buffer, BufferView, DeviceBackend
 from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
@@ -65,7 +65,7 @@ class Engine:
         self.stats = EngineStats()
         self._exes: set[Exe] = set()
         self._numbers = itertools.count(1)
-        self._lock = forks.Lock()
+        self._lock = forks.lock()
 
     # --- memory ---
 
@@ -248,13 +248,14 @@ class Engine:
     ) -> StepResult:
         """Run an entry once; every input is checked before anything is written.
 
-        DeviceMismatchError for an array of poot's that lives on another device; NumPy arrays are uploaded.  The first
-        step records, later ones replay.  `sync` is called before the launch: it may use other exes, and read this one;
-        to change this one in the middle of its step is an EngineError.  A fault raises here, and state
-        keeps the values that it had before the step.  A device that fails, or a Ctrl-C, in the middle of a step leaves
-        every state as it was before the step or every state as after it; where not even that is certain, StateLost
-        is raised whenever the state is used, until it is set or reset.  Donated states are lost with any step that
-        fails or faults while it runs.
+        Arrays on the engine's device are copied there, others are uploaded; DeviceMismatchError for an array of poot's,
+        or of another library's GPU, that lives elsewhere.  The first step records, later ones replay.
+
+        `sync` is called before the launch: it may use other exes, and read this one; to change this one in the middle
+        of its step is an EngineError.  A fault raises here, and state keeps the values that it had before the step.  A
+        device that fails, or a Ctrl-C, in the middle of a step leaves every state as it was before the step or every
+        state as after it; where not even that is certain, StateLost is raised whenever the state is used, until it is
+        set or reset.  Donated states are lost with any step that fails or faults while it runs.
         """
         if inputs is not None and not isinstance(inputs, StepInputs):  # pyright: ignore[reportUnnecessaryIsInstance]
             remedy = 'write StepInputs().push("name", array).'
@@ -272,7 +273,7 @@ class Engine:
             for slot, view in zip(entry.executable.bound_slots(), entry.run.views, strict=False):
                 if slot.role == "input":
                     assert view is not None
-                    self.device.write(view, arrays[slot.name])
+                    put(self.device, view, arrays[slot.name], slot.nbytes)
             if sync is not None:
                 sync()
             exe.readable = False
@@ -375,7 +376,7 @@ def _check_states(program: Program, exe: Exe) -> None:
             )
 
 
-def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBackend) -> dict[str, HostArray]:
+def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBackend) -> dict[str, Elements]:
     wanted = {variable.name: variable.spec for variable in program.graph.inputs}
     for name in arrays:
         if name not in wanted:
@@ -389,6 +390,4 @@ def _check_inputs(program: Program, arrays: Mapping[str, Any], device: DeviceBac
         remedy = f"push every input of the program: StepInputs().push({missing[0]!r}, array), of {wanted[missing[0]]}."
         raise EvaluateError(what=f"input {missing[0]!r}", message="was not pushed", remedy=remedy)
     given = tuple(arrays.items())  # an input's own code may push another
-    for name, array in given:
-        check_home(f"input {name!r}", array, device)
-    return {name: check_array(f"input {name!r}", array, wanted[name]) for name, array in given}
+    return {name: check_elements(f"input {name!r}", array, wanted[name], device) for name, array in given}

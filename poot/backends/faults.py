@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from typing_extensions import override
 
 from poot import forks
 from poot.backends.device import Buffer, BufferView, DeviceBackend
@@ -57,51 +60,67 @@ def decode(
     return error(what=equation.primitive, index=index, axis=int(record[3]), extent=extent, where=place)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Faults:
+    """What the fault records of a program's runs on a device are read with."""
+
+    device: DeviceBackend
+    program: Program
+    kernels: Sequence[CompiledKernel]
+
+
 #: Held while a check gets the lock of its own, which few of them ever need.
-_first_use = forks.Lock()
+_first_use = forks.lock()
 
 
 class FaultCheck:
-    """The fault record of one run, read at most once; every later check gives the same answer."""
+    """The fault record of one run, read at most once; every later check gives the same answer.
 
-    __slots__ = ("__weakref__", "_device", "_error", "_kernels", "_lock", "_program", "record", "where")
+    Every call that can fault makes one, and few are asked.  The record frees itself.
+    """
 
-    def __init__(
-        self, device: DeviceBackend, record: Buffer, program: Program, kernels: Sequence[CompiledKernel]
-    ) -> None:
-        self._device = device
+    __slots__ = ("__weakref__", "_error", "_faults", "_lock", "record", "where")
+
+    def __init__(self, faults: Faults, record: Buffer) -> None:
+        self._faults = faults
         self.record: Buffer | None = record
-        self._program = program
-        self._kernels = kernels
         #: The line of the call, where the program's own lines are another caller's.
         self.where: SourceLocation | None = None
         self._error: PootError | None = None
-        self._lock: forks.Lock | None = None
+        self._lock: threading.RLock | None = None
 
     def check(self) -> None:
         """Raise the fault of the run, if there was one."""
         with _first_use:
-            lock = self._lock = self._lock or forks.Lock()
-        within = lock.is_mine  # in the middle of another check, which frees the record
+            lock = self._lock = self._lock or forks.lock()
+        within = forks.is_mine(lock)  # in the middle of another check, which frees the record
         with lock:
             record = self.record
             if record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
-                self._device.read(BufferView(record), words)
-                self._error = decode(words, self._program, self._kernels, self.where)
+                self._faults.device.read(BufferView(record), words)
+                self._error = decode(words, self._faults.program, self._faults.kernels, self.where)
                 if not within:
-                    self.record = None
-                    self._device.free(record)
+                    self.discard()
         if self._error is not None:
             raise copy.copy(self._error)  # each raise has a traceback of its own, and no cycle through this check
 
     def discard(self) -> None:
-        """Give the record back unread: the run has failed otherwise."""
+        """Let go of the record: it has been read, or the run has failed otherwise."""
+        self.record = None
+
+
+class OwningCheck(FaultCheck):
+    """A check that owns its record, and gives it back."""
+
+    __slots__ = ()
+
+    @override
+    def discard(self) -> None:
         record, self.record = self.record, None
         if record is not None and getattr(record, "alive", True):
-            self._device.free(record)
+            self._faults.device.free(record)
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        record = self.record
-        if record is not None and not finalizing() and getattr(record, "alive", True):
-            self._device.free(record)
+        if not finalizing():
+            self.discard()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Protocol
 
-from poot.backends.device import Buffer, BufferView, DeviceBackend
+from poot.backends.device import Buffer, BufferView, DeviceBackend, open_device
+from poot.dlpack import CUDA, CUDA_MANAGED
 from poot.dtypes import ArraySpec
+from poot.foreign import refuse
+from poot.probe import has
 
 
 class Sharing(Protocol):
@@ -43,3 +47,35 @@ def sharing_of(device: DeviceBackend) -> Sharing | None:
 def same_memory(one: DeviceBackend, other: DeviceBackend) -> bool:
     """Whether two devices are one as far as memory goes: the same, or of one `space`, as one GPU in two languages."""
     return one is other or getattr(one, "space", one) is getattr(other, "space", other)
+
+
+def gpu_protocol(value: Any) -> str | None:
+    """By which of the protocols an object says where its elements lie; None for other objects."""
+    return next((name for name in ("__dlpack_device__", "__cuda_array_interface__") if has(value, name)), None)
+
+
+def gpu_of(value: Any) -> int | None:
+    """The number of the GPU where an array lies; None where it lies on none.
+
+    ExchangeError for an array that does not say where it lies as its protocol has it.
+    """
+    protocol = gpu_protocol(value)
+    if protocol is None:
+        return None
+    try:
+        if protocol == "__dlpack_device__":
+            kind, number = map(operator.index, value.__dlpack_device__())
+            return number if kind in (CUDA, CUDA_MANAGED) else None
+        try:
+            facts = value.__cuda_array_interface__
+        except AttributeError:  # as of an array on the host, whose class has the property for others
+            return None
+        address = operator.index(facts["data"][0] or 0)
+    except Exception as error:  # whatever the other library raises, or the answer is
+        refuse(value, protocol, error)
+    return _owner(address) if address else 0
+
+
+def _owner(address: int) -> int:
+    sharing = sharing_of(open_device("cuda"))
+    return sharing.owner(address) if sharing is not None else 0

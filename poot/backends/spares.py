@@ -1,11 +1,14 @@
-"""Device memory kept for reuse: freed blocks by size class, up to a cap of bytes."""
+"""Device memory kept for reuse: freed blocks by size class, up to a cap of bytes; and how a device comes by them."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import OrderedDict
-from typing import Generic, TypeVar
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from poot import forks
 
 Block = TypeVar("Block")
 
@@ -65,3 +68,18 @@ class Spares(Generic[Block]):
             self._by_size[size].remove(number)
         self._bytes -= size
         return block
+
+
+def reclaim(freed: deque[Block], lock: Any, take_in: Callable[[Block], None]) -> None:
+    """Take in what was freed, under a reentrant lock; a thread that holds it will have done it when it lets go.
+
+    Nothing waits here: garbage is collected under any lock, and on a thread that another one may wait for.
+    """
+
+    def take_one() -> bool:
+        with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
+            take_in(freed.popleft())
+        return True
+
+    while freed and forks.if_free(lock, take_one):
+        pass

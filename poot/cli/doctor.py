@@ -20,7 +20,7 @@ from poot.errors import PootError
 T = TypeVar("T")
 
 #: Packages that every installation has, and those that add something.
-_NEEDED = ("numpy", "ml-dtypes", "llvmlite", "optree", "typing-extensions", "rich")
+_NEEDED = ("numpy", "ml-dtypes", "llvmlite", "optree", "packaging", "typing-extensions", "rich")
 _OPTIONAL = ("safetensors", "gguf", "tokenizers")
 
 

@@ -7,7 +7,6 @@ import gc
 import signal
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -340,26 +339,6 @@ def test_another_thread_may_put_a_buffer_where_one_puts_it(device: Device) -> No
 
     made = poot.KernelBuffer.read_write(full(3))
     elsewhere(view, view, want, most=1000)
-
-
-@pytest.mark.parametrize("name", ["opencl", "wgpu"])
-def test_a_ctrl_c_while_memory_is_given_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else waits for the thread that it has interrupted."""
-
-    class Interrupted(deque[Any]):
-        def popleft(self) -> Any:
-            raise KeyboardInterrupt
-
-    backend: Any = poot.device(name).backend
-    buffer = backend.allocate(64)
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(backend, "_freed", Interrupted())
-        backend.free(buffer)
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(backend.allocate(64)), daemon=True)
-    thread.start()
-    thread.join(240)
-    assert found
 
 
 def test_a_compile_may_ask_for_its_own_kernel(device: Device) -> None:

@@ -21,11 +21,14 @@ from poot.errors import (
     ArgumentError,
     DeviceError,
     DeviceMismatchError,
+    DTypeError,
     ExchangeError,
     IndexFault,
     LaunchError,
+    ShapeError,
     UnsupportedDTypeError,
 )
+from tests.lives import Life, N
 from tests.unit.fake_cupy import Fake, installed
 
 CUDA = (2, 0)
@@ -365,3 +368,30 @@ def test_each_call_has_a_fault_record_of_its_own(fake: Fake) -> None:
             np.testing.assert_array_equal(result.numpy(), X[[0, 2]])
     open_device("cuda").reserve.clear()  # type: ignore[attr-defined]
     np.testing.assert_array_equal(gather(x, places[0]).numpy(), X[[0, 2]])
+
+
+def test_steps_take_arrays_that_are_on_the_gpu(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the host, and wherever a step or a state takes elements."""
+    life = Life(poot.device("cuda"))
+    x = np.arange(N, dtype=np.float32)
+    tensor, ours = Tensor(x), poot.asarray(x, device="cuda")
+    life.step(ours)
+    host: list[str] = []
+    with monkeypatch.context() as patched:
+        for name in ("read", "write"):
+            patched.setattr(life.engine.device, name, lambda *args, name=name: host.append(name))
+        for array in (tensor, ours):
+            result = life.step(array)
+            life.exe.state["total"] = array
+    assert not host
+    np.testing.assert_array_equal(result.read(), 2 * x + 7)
+    np.testing.assert_array_equal(life.exe.state["total"], x)
+    assert not tensor.held and tensor.streams
+    for wrong, error in ((x.astype(np.int32), DTypeError), (x[1:], ShapeError)):
+        with pytest.raises(error, match="input 'x'"):
+            life.step(Tensor(wrong))
+    tensor.__dlpack_device__ = lambda: (2, 1)
+    with pytest.raises(DeviceMismatchError, match=r"input 'x' on GPU 1, the engine on cuda"):
+        life.step(tensor)
+    with pytest.raises(ExchangeError, match="input 'x'"):
+        Life(poot.device("cpu")).step(tensor)

@@ -20,7 +20,7 @@ from poot.api import devices as api_devices
 from poot.backends import device as backend_devices
 from poot.backends import packages, settings, survey
 from poot.cli import main
-from poot.cli.doctor import examine
+from poot.cli.doctor import _NEEDED, examine
 from poot.cli.report import show, size
 from poot.errors import DeviceUnavailableError
 from tests.unit.fake_cupy import CUDARuntimeError, Fake
@@ -292,11 +292,29 @@ def test_versions_and_what_is_wanted() -> None:
         ("0.50.1", "==0.50.*", True),
         ("0.5.1", "==0.50.*", False),
         ("2026.1.4rc1", ">=2026.1", True),
+        ("3.0.dev0", ">=3.0", False),
+        ("2.11.0+cu130", ">=2.11", True),
         ("1.4", "~=1.3", True),
         ("2.0", "~=1.3", False),
         ("1.0", "!=1.0", False),
         ("1.0", "", True),
-        ("1.0", "@ file:///somewhere", False),
+        ("a version of our own", "", True),
+        ("a version of our own", "<0.33", False),
+        ("", "", False),
     ]:
-        assert packages.version_fits(version, wanted) is fits, (version, wanted)
+        assert packages.Package("package", version, wanted).fits is fits, (version, wanted)
     assert not packages.find_package(("no-such-package",)).fits
+
+
+def test_a_package_whose_version_is_none(fresh: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    original = metadata.version
+    fresh.setattr(metadata, "version", lambda name: "of our own" if name == "numpy" else original(name))
+    fresh.setattr("poot.cli.doctor.survey", lambda: HERE)
+    code, facts = doctor(capsys)
+    wanted = packages.requirements()["numpy"]
+    assert code == 1 and facts["problems"] == [f"numpy of our own is installed, poot is made for {wanted}"]
+
+
+def test_what_every_installation_has_is_what_poot_depends_on(fresh: pytest.MonkeyPatch) -> None:
+    fresh.setattr(metadata, "requires", lambda name: None)
+    assert sorted(_NEEDED) == sorted(list(packages.requirements())[: len(_NEEDED)])

@@ -12,8 +12,7 @@ import pytest
 
 import poot
 from poot import ops
-from poot.api import array
-from poot.api.fast import MISS
+from poot.api.fast import MISS, call_key
 from poot.api.traced import Traced
 from poot.errors import EngineError
 
@@ -65,6 +64,18 @@ def test_equal_dtypes_that_are_other_objects_are_taken() -> None:
     other = X.astype(np.dtype("f4", metadata={"unit": "m"}))
     assert other.dtype is not X.dtype
     np.testing.assert_array_equal(short(f, other), X + 1)
+
+
+def test_the_keys_of_calls() -> None:
+    """Arrays of one spec have one key, those of poot another than NumPy's."""
+    arrays = [X, X[:1], X.reshape(2, 3), X[0].reshape(()), X.astype(np.int32)]
+    ours = [poot.asarray(array, device="cpu") for array in arrays]
+    keys = [call_key((array,)) for array in (*arrays, *ours)]
+    assert len(set(keys)) == 2 * len(arrays)
+    assert [call_key((poot.asarray(array + 1, device="cpu"),)) for array in arrays] == keys[len(arrays) :]
+    assert call_key((X, ours[0])) != call_key((ours[0], X))
+    assert call_key((X, 1, 2.0)) == call_key((X + 1, 2, 3.0)) != call_key((X, 1.0, 2.0))
+    assert call_key((X, [1])) is None and call_key((X, np.float32(1))) is None
 
 
 def test_arrays_of_poot() -> None:
@@ -172,19 +183,6 @@ def test_threads_run_one_function_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-def test_arrays_of_other_specs_have_other_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where another thread draws one between two steps of this one."""
-    x, y = (poot.asarray(np.zeros((3, 1, 4, 1, 5, n), np.int16), device="cpu") for n in (9, 2))
-
-    class Tokens(dict[Any, int]):
-        def setdefault(self, key: Any, default: int) -> int:
-            assert key == y.spec or y.token >= 0
-            return super().setdefault(key, default)
-
-    monkeypatch.setattr(array, "_tokens", Tokens(array._tokens))  # pyright: ignore[reportPrivateUsage]
-    assert x.token != y.token
 
 
 def test_calls_of_changing_kinds_find_their_own_short_way() -> None:

@@ -20,7 +20,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +45,6 @@ before_allocate: Callable[[int], None] | None = None
 # A finalizer or a handler of a signal may come here while its own thread holds the lock: it takes memory from the
 # system, and what it frees is queued.
 _lock = threading.RLock()
-_is_within: Callable[[], bool] = cast("Any", _lock)._is_owned
 forks.awaited(forks.LEAF, _lock.acquire, _lock.release)
 
 
@@ -243,7 +242,7 @@ class Allocator:
                 self._allocations += 1
                 self._reused += 1
                 return extent
-        extent = None if _is_within() else self._take_kept(size)
+        extent = None if forks.is_mine(_lock) else self._take_kept(size)
         if extent is not None:
             return extent
         extent = _Extent(size)
@@ -290,12 +289,8 @@ class Allocator:
         if extent.size < _PROMPT_BYTES and len(self._queue) < _QUEUE_LENGTH:
             return
         del extent
-        if not _is_within() and _lock.acquire(blocking=False):
-            try:
-                dropped = self._settle()
-            finally:
-                _lock.release()
-            del dropped
+        dropped = None if forks.is_mine(_lock) else forks.if_free(_lock, self._settle)
+        del dropped
 
     def _settle(self) -> list[_Extent]:
         """Move what is queued to the cache, under the lock; the caller drops the result, slow to free, outside it."""
@@ -324,7 +319,7 @@ class Allocator:
 
     def trim(self) -> int:
         """Give all cached memory back to the system; the number of bytes."""
-        if _is_within():
+        if forks.is_mine(_lock):
             return 0
         with _lock:
             dropped = self._settle()
@@ -336,7 +331,7 @@ class Allocator:
 
     def statistics(self) -> MemoryStatistics:
         """The counts at this moment."""
-        within = _is_within()
+        within = forks.is_mine(_lock)
         with _lock:
             dropped = [] if within else self._settle()
             counts = MemoryStatistics(

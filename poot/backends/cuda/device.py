@@ -26,7 +26,7 @@ from poot.backends.cuda.hardware import hardware as hardware
 from poot.backends.cuda.hardware import nvidia_driver
 from poot.backends.cuda.interop import Interop
 from poot.backends.cuda.launches import LoadedKernel, StepList
-from poot.backends.cuda.memory import RECORD_BYTES, CudaMemory, Reserve, address_of
+from poot.backends.cuda.memory import RECORD_BYTES, CudaMemory, FaultRecord, Reserve, address_of
 from poot.backends.cuda.recording import CudaRecording, lay_out
 from poot.backends.device import (
     Buffer,
@@ -157,7 +157,7 @@ class CudaDevice:
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise AllocationError(nbytes=nbytes, device=self.name, message=str(error)) from error
 
-    def clear_records(self) -> CudaMemory:
+    def clear_records(self) -> FaultRecord:
         """A cleared fault record for work on the current stream, and more of them in the reserve."""
         try:
             with self.here("clearing fault records") as stream:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from poot.backends.cuda.driver import STREAM_WORD
 from poot.backends.cuda.launches import StepList
-from poot.backends.cuda.memory import CudaMemory
+from poot.backends.cuda.memory import CudaMemory, FaultRecord
 from poot.backends.cuda.recording import CudaRecording
 from poot.backends.device import CallLayout
 from poot.backends.inherited import require_process
@@ -65,7 +65,7 @@ class DirectCall:
         )
         self._idle: list[StepList] = []
 
-    def __call__(self, addresses: list[int]) -> tuple[list[CudaMemory], CudaMemory | None]:
+    def __call__(self, addresses: list[int]) -> tuple[list[CudaMemory], FaultRecord | None]:
         device = self._device
         if device.forked:
             require_process(device)

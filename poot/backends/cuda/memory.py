@@ -54,6 +54,18 @@ class CudaMemory:
             home.spans.append(self._memory)
 
 
+class FaultRecord:
+    """One of several records in a span of the GPU's memory."""
+
+    __slots__ = ("_memory", "address")
+
+    nbytes = RECORD_BYTES
+
+    def __init__(self, memory: Any, address: int) -> None:
+        self.address = address
+        self._memory = memory
+
+
 def address_of(view: BufferView) -> int:
     """Where a view begins in the GPU's memory."""
     buffer: Any = view.buffer
@@ -98,7 +110,7 @@ class Reserve:
             self.clear()
             return self._cuda.alloc(nbytes)
 
-    def record(self, number: int) -> CudaMemory | None:
+    def record(self, number: int) -> FaultRecord | None:
         """A cleared fault record for work on the stream of a number; None where none is left."""
         home = self._records.get(number)
         try:
@@ -106,7 +118,7 @@ class Reserve:
         except IndexError:
             return None
 
-    def clear_records(self, stream: Any) -> CudaMemory:
+    def clear_records(self, stream: Any) -> FaultRecord:
         """One of several more, for the current stream on the current device."""
         memory = self._alloc(_RECORDS * RECORD_BYTES)
         self._cuda.runtime.memsetAsync(memory.ptr, 0, _RECORDS * RECORD_BYTES, stream.ptr)
@@ -115,9 +127,7 @@ class Reserve:
             if len(self._records) >= _MOST_BINS:
                 self._records.clear()
             home = self._records[stream.ptr] = _Bin(stream, RECORD_BYTES)
-        first, *others = (
-            CudaMemory(memory + number * RECORD_BYTES, RECORD_BYTES, stream, None) for number in range(_RECORDS)
-        )
+        first, *others = (FaultRecord(memory, memory.ptr + RECORD_BYTES * number) for number in range(_RECORDS))
         home.spans += others
         return first
 

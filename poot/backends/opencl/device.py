@@ -43,7 +43,7 @@ from poot.backends.opencl.recording import (
     view_at,
 )
 from poot.backends.progress import Work, working
-from poot.backends.spares import Spares, size_class
+from poot.backends.spares import Spares, reclaim, size_class
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceLostError, DeviceUnavailableError
 from poot.kernel.ir import FAULT_WORDS
@@ -166,19 +166,12 @@ class OpenCLDevice:
         self._reclaim()
 
     def _reclaim(self) -> None:
-        """Take in what was freed; while a thread holds the device, that one will have done it when it lets go.
+        reclaim(self._freed, self._lock, self._take_in)
 
-        Nothing waits here, since this is called when garbage is collected, under any lock.
-        """
-        while self._freed and self._lock.acquire(blocking=False):
-            try:
-                with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
-                    buffer = self._freed.popleft()
-                    if buffer.size and not buffer.shared and not buffer.freed:
-                        buffer.freed = True
-                        self._spares.give(buffer.size, (buffer.memory, buffer.host))
-            finally:
-                self._lock.release()
+    def _take_in(self, buffer: ClBuffer) -> None:
+        if buffer.size and not buffer.shared and not buffer.freed:
+            buffer.freed = True
+            self._spares.give(buffer.size, (buffer.memory, buffer.host))
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if array.nbytes:

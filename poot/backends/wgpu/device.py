@@ -20,7 +20,7 @@ from poot.backends.device import Buffer, BufferView, CopySpec, HostArray, Launch
 from poot.backends.inherited import Inherited, require_process
 from poot.backends.loss import require_alive
 from poot.backends.progress import working
-from poot.backends.spares import Spares, size_class
+from poot.backends.spares import Spares, reclaim, size_class
 from poot.backends.toolchain import CompiledKernel, compile_kernel
 from poot.backends.wgpu.adapter import adapter, adapters, open_adapter, wgpu
 from poot.backends.wgpu.probe import float_features
@@ -190,19 +190,12 @@ class WgpuDevice:
             self._reclaim()
 
     def _reclaim(self) -> None:
-        """Take in what was freed; while a thread holds the device, that one will have done it when it lets go.
+        reclaim(self._freed, self._lock, self._take_in)
 
-        Nothing waits here: garbage is collected under any lock, and on the thread that polls, which a read waits for.
-        """
-        while self._freed and self._lock.acquire(blocking=False):
-            try:
-                with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
-                    buffer = self._freed.popleft()
-                    for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
-                        with contextlib.suppress(Exception):  # of a device that is going: the next call says so
-                            memory.destroy()
-            finally:
-                self._lock.release()
+    def _take_in(self, buffer: WgpuBuffer) -> None:
+        for memory, _ in self._spares.give(buffer.size, (buffer.memory, buffer.serial)):
+            with contextlib.suppress(Exception):  # of a device that is going: the next call says so
+                memory.destroy()
 
     def write(self, view: BufferView, array: HostArray) -> None:
         if not array.nbytes:
