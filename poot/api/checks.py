@@ -50,11 +50,11 @@ class LaunchCheck:
         self._record: Buffer | None = record
         self._error_of = error_of
         self._error: PootError | None = None
-        self._lock = forks.Lock()
+        self._lock = forks.lock()
 
     def check(self) -> None:
         """Wait for the launch, and raise its fault if it had one."""
-        within = self._lock.is_mine  # in the middle of another check, which frees the record
+        within = forks.is_mine(self._lock)  # in the middle of another check, which frees the record
         with self._lock:
             if self._record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
