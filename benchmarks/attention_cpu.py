@@ -1,7 +1,8 @@
 """Attention on the CPU in lengths, masks and dtypes beside NumPy, JAX and PyTorch, with the memory that poot takes.
 
-    python -m benchmarks.attention_cpu             all rows; writes benchmarks/results/attention-cpu.md
-    python -m benchmarks.attention_cpu full gqa    rows of these names; writes nothing
+    python -m benchmarks.attention_cpu                    all rows
+    python -m benchmarks.attention_cpu --write            writes benchmarks/results/attention-cpu.md too
+    python -m benchmarks.attention_cpu --rows full gqa    the rows whose names begin so
 
 Everybody has the same threads and is given arrays of its own; results are compared before anything is timed. poot, JAX
 and NumPy run plain operations, PyTorch its own function.
@@ -10,11 +11,10 @@ and NumPy run plain operations, PyTorch its own function.
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.cpu.row import THREADS, Measured, Row, Run, check, measure, set_threads
+from benchmarks.cpu.row import THREADS, Measured, Row, Run, check, chosen, measure, set_threads
 
 set_threads()
 
@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 
 import poot  # noqa: E402
 from benchmarks.cpu.peers import PACKAGES, with_jax, with_torch  # noqa: E402
-from benchmarks.harness import conditions, write_table  # noqa: E402
+from benchmarks.harness import conditions, parser, show_table  # noqa: E402
 from poot import ops  # noqa: E402
 
 Shape = tuple[int, int, int, int, int]  # heads, heads of keys, queries, keys, dimensions
@@ -140,27 +140,24 @@ def _line(result: Measured) -> list[str]:
     return [result.row.work, f"{result.seconds['poot'] * 1e3:.3g} ms", result.rate(), *times]
 
 
-def main() -> None:
-    """Measure, check, print and write the table."""
-    chosen = [row for row in rows() if not sys.argv[1:] or row.name in sys.argv[1:]]
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, check and print; with --write, write the table."""
+    made = parser("attention_cpu", __doc__, rows=True)
+    options = made.parse_args(arguments)
     results: list[Measured] = []
-    for row in chosen:
+    for row in chosen(rows(), options.rows, made):
         candidates = row.make()
         check(row, candidates)
         results.append(measure(row, candidates, 7))
     head = ("work", "poot", "reached", "NumPy", "JAX", "torch")
     body = [_line(result) for result in results]
-    if sys.argv[1:]:
-        for line in (head, *body):
-            print(" | ".join(line))
-        return
     memory = ", ".join(f"{length} tokens {scratch(length) / 1024:.0f} KiB" for length in (1024, 4096, 16384))
     note = (
         "Median of 7 samples, taken alternately; in brackets the time relative to poot's, so that more than 1 is "
         "slower. Rates count what the mask leaves. Results were compared first. Memory between poot's kernels, causal, "
         f"8 heads of 64: {memory}. {conditions(THREADS, PACKAGES)}"
     )
-    print(write_table("attention-cpu", "Attention on the CPU", note, head, body))
+    show_table("attention-cpu", "Attention on the CPU", note, head, body, write=options.write)
 
 
 if __name__ == "__main__":

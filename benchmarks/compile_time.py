@@ -1,6 +1,7 @@
 """The first call of a 12-layer transformer stack, layers unrolled: in a new process, and again with a warm disk cache.
 
     python -m benchmarks.compile_time [--jax PYTHON]
+    python -m benchmarks.compile_time --write         writes benchmarks/results/compile-time-cpu.md too
 
 Every figure comes from a process of its own that builds the weights, imports the library and opens the device, and then
 times its first call: tracing, planning, compiling, and one run. JAX compiles the same function, written in jax.numpy,
@@ -9,7 +10,6 @@ in this Python or in the one given, with its own disk cache off.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 import json
@@ -19,11 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.harness import conditions, parser, show_table
 
 LAYERS, LENGTH, THREADS = 12, 64, 2
 WIDTHS = (384, 768)
@@ -158,25 +160,24 @@ def compare(width: int, jax: str | None, repeats: int) -> list[list[str]]:
     ]
 
 
-def main() -> None:
-    """Measure, check, print and write results/compile-time-cpu.md."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--jax", default=sys.executable if importlib.util.find_spec("jax") else None)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--measure", nargs=2, metavar=("LIBRARY", "WIDTH"))
-    options = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, check and print; with --write, write the table."""
+    made = parser("compile_time", __doc__)
+    made.add_argument("--jax", metavar="PYTHON", default=sys.executable if importlib.util.find_spec("jax") else None)
+    made.add_argument("--repeats", type=int, default=3, help="processes of each kind (default %(default)s)")
+    made.add_argument("--measure", nargs=2, metavar=("LIBRARY", "WIDTH"), help="in this process, for the others")
+    options = made.parse_args(arguments)
     if options.measure:
         measure(options.measure[0], int(options.measure[1]))
         return
-    from benchmarks.harness import conditions, write_table
-
     rows = [row for width in WIDTHS for row in compare(width, options.jax, options.repeats)]
     note = (
         f"{LAYERS} layers unrolled, {LENGTH} tokens, float32, weights as arguments; seconds of the first call in a new "
         f"process, median of {options.repeats}. {conditions(THREADS, ['poot', 'numpy', 'llvmlite', 'jax'])}"
     )
     header = ("width", "library", "seconds", "time relative to poot, cold")
-    print(write_table("compile-time-cpu", "First call of a 12-layer transformer stack on the CPU", note, header, rows))
+    title = "First call of a 12-layer transformer stack on the CPU"
+    show_table("compile-time-cpu", title, note, header, rows, write=options.write)
 
 
 if __name__ == "__main__":

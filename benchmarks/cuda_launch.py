@@ -1,9 +1,8 @@
 """What a launch on CUDA costs: steps of many small kernels, jit-style calls, compiling, and memory bandwidth.
 
-    python -m benchmarks.cuda_launch [folder]
+    python -m benchmarks.cuda_launch
 
-Prints a table, and writes it to `folder`/cuda_launch.md where one is given.  torch, where it is installed, is timed in
-the same run.
+torch, where it is installed, is timed in the same run.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import poot
+from benchmarks.harness import parser
 from poot import ops
 from poot.backends.device import BufferView, DeviceBackend, LaunchSpec
 from poot.backends.toolchain import clear_memory, compile_kernel
@@ -192,7 +191,8 @@ def torch_rows() -> list[Row]:
     ]
 
 
-def main(folder: Path | None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser("cuda_launch", __doc__, written=False).parse_args(arguments)
     rows: list[Row] = []
     failures = 0
     parts: list[Callable[[], list[Row]]] = []
@@ -211,12 +211,9 @@ def main(folder: Path | None) -> int:
             failures += 1
             rows.append(("failed", type(error).__name__, str(error).splitlines()[0]))
     lines = ["| what | time | |", "| --- | ---: | --- |", *(f"| {' | '.join(row)} |" for row in rows)]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if folder is not None:
-        (folder / "cuda_launch.md").write_text(text)
+    print("\n".join(lines))
     return min(failures, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else None))
+    sys.exit(main())

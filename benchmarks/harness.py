@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import importlib.metadata
 import os
@@ -15,6 +16,22 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 PAUSE_SECONDS = 0.05
 """Between candidates, for threads that keep waiting for work actively, onnxruntime's and OpenMP's, to go to sleep."""
+
+
+def parser(name: str, text: str | None, *, written: bool = True, rows: bool = False) -> argparse.ArgumentParser:
+    """Of a benchmark's arguments: --write where its table is `written`, with `rows` to choose from --rows in its place.
+
+    Whatever else it is told, a benchmark writes nothing without --write.
+    """
+    made = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{name}", description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    if written:
+        either = made.add_mutually_exclusive_group()
+        either.add_argument("--write", action="store_true", help="keep the table in benchmarks/results/")
+        if rows:
+            either.add_argument("--rows", nargs="+", metavar="NAME", help="only the rows whose names begin so")
+    return made
 
 
 def medians(candidates: Mapping[str, Callable[[], object]], repeats: int = 7) -> dict[str, float]:
@@ -63,11 +80,13 @@ def conditions(threads: int, packages: Sequence[str]) -> str:
     return f"{today}; {processor()}, {cores} cores, {threads} threads for everybody; {versions(packages)}."
 
 
-def write_table(name: str, title: str, note: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write results/<name>.md and give its text."""
+def show_table(
+    name: str, title: str, note: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, write: bool
+) -> None:
+    """Print a table, and with `write` keep it as results/<name>.md."""
     lines = [f"# {title}", "", note, "", "| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     text = "\n".join(lines) + "\n"
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
-    return text
+    print(text)
+    if write:
+        (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")

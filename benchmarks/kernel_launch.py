@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.harness import conditions
+from benchmarks.harness import conditions, parser
 from poot.api import library
 from poot.api.devices import device
 
 PER_SAMPLE, SAMPLES, LIMIT_US = 200, 301, 10.0
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser("kernel_launch", __doc__, written=False).parse_args(arguments)
     a, b, c = (np.ones(1024, np.float32) for _ in range(3))
     times: list[float] = []
     with device("cpu"):

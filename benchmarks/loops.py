@@ -1,25 +1,25 @@
 """Loops beside jax.lax: small steps, where what counts is what a turn costs besides its work, and larger ones.
 
     python -m benchmarks.loops [--device NAME] [--turns N]
+    python -m benchmarks.loops --write                       writes benchmarks/results/loops-<device>.md too
 
-Writes results/loops-<device>.md.  JAX is compared where it is installed, on the CPU, in the same run with alternating
+JAX is compared where it is installed, on the CPU, in the same run with alternating
 repetitions; results are checked against each other.  A call returns fresh arrays.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import poot
-from benchmarks.harness import conditions, medians, write_table
+from benchmarks.harness import conditions, medians, parser, show_table
 from poot import ops
 
 THREADS = 2
@@ -137,11 +137,12 @@ def candidates(row: Row, device: str) -> Mapping[str, Callable[[], Any]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--turns", type=int, default=10_000)
-    options = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, check and print; with --write, write the table."""
+    made = parser("loops", __doc__)
+    made.add_argument("--device", default="cpu")
+    made.add_argument("--turns", type=int, default=10_000, help="of loops with small steps (default %(default)s)")
+    options = made.parse_args(arguments)
     os.environ.setdefault("POOT_NUM_THREADS", str(THREADS))  # read when the device is opened
     lines: list[list[str]] = []
     for row in rows(options.turns):
@@ -156,7 +157,8 @@ def main() -> None:
         " Medians of 7 alternating repetitions of jit-style calls, divided by the number of turns."
     )
     header = ("loop", "turns", "poot, ns a turn", "JAX, ns a turn", "speed, JAX = 1")
-    print(write_table(f"loops-{options.device.replace(':', '-')}", f"Loops on {options.device}", note, header, lines))
+    name = f"loops-{options.device.replace(':', '-')}"
+    show_table(name, f"Loops on {options.device}", note, header, lines, write=options.write)
 
 
 if __name__ == "__main__":

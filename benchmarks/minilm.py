@@ -3,8 +3,9 @@
 poot runs twice: with its weights held by the function, as PyTorch holds its own, and passed as arguments at each call.
 
     python -m benchmarks.minilm
+    python -m benchmarks.minilm --write    writes benchmarks/results/minilm-cpu.md too
 
-PyTorch is optional; without it only poot's own times are written. Outputs are compared before anything is timed.
+PyTorch is optional; without it there are poot's own times alone. Outputs are compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ os.environ.setdefault("POOT_NUM_THREADS", str(THREADS))
 os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
 
 import functools  # noqa: E402 - thread counts must be set first
-from collections.abc import Callable  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
@@ -25,7 +26,7 @@ import optree  # noqa: E402
 import poot  # noqa: E402
 from benchmarks.cpu.encoder_rows import torch_encoder  # noqa: E402
 from benchmarks.cpu.peers import torch as peer  # noqa: E402
-from benchmarks.harness import conditions, medians, write_table  # noqa: E402
+from benchmarks.harness import conditions, medians, parser, show_table  # noqa: E402
 from examples.sentence_similarity import LAYERS, encode, encoder, load_params  # noqa: E402
 
 LENGTH = 64
@@ -38,8 +39,9 @@ def with_torch(params: Any, torch: Any) -> Callable[[np.ndarray, np.ndarray], np
     return lambda ids, mask: run(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
 
 
-def main() -> None:
-    """Measure, check, print and write results/minilm-cpu.md."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, check and print; with --write, write the table."""
+    options = parser("minilm", __doc__).parse_args(arguments)
     params = load_params()
     weights = optree.tree_map(poot.asarray, params)
     holding = poot.trace(lambda ids, mask: encoder(weights, ids, mask))
@@ -70,7 +72,7 @@ def main() -> None:
         f"Outputs agree within {TOLERANCE}. {conditions(THREADS, ['poot', 'numpy', 'llvmlite', 'torch'])}"
     )
     header = ("batch", "library", "milliseconds", "sentences a second", "time relative to poot")
-    print(write_table("minilm-cpu", "Sentence encoder on the CPU", note, header, rows))
+    show_table("minilm-cpu", "Sentence encoder on the CPU", note, header, rows, write=options.write)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """What a step of many small dispatches costs on wgpu, beside the same dispatches written for wgpu by hand.
 
     python -m benchmarks.wgpu_step
+    python -m benchmarks.wgpu_step --write    writes benchmarks/results/wgpu-step.md too
 
 By hand: 19 dispatches in one pass and one submission, then one dispatch and its result read back, with every pipeline
 and bind group made before.  A step: 20 dispatches in one submission, and its result read back.
@@ -9,13 +10,13 @@ and bind group made before.  A step: 20 dispatches in one submission, and its re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import wgpu
 
 import poot
-from benchmarks.harness import medians, versions, write_table
+from benchmarks.harness import medians, parser, show_table, versions
 from poot.backends.device import BufferView, LaunchSpec
 from poot.backends.executor import Engine, StepInputs
 from poot.backends.toolchain import compile_kernel
@@ -139,7 +140,9 @@ def stepped(device: poot.Device) -> Callable[[], None]:
     return run
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, check and print; with --write, write the table."""
+    options = parser("wgpu_step", __doc__).parse_args(arguments)
     device = poot.device("wgpu")
     hand, one = by_hand()
     candidates = {
@@ -155,9 +158,10 @@ def main() -> None:
 
     note = (
         f"Kernels over {N:,} elements; medians of 301 runs in turn; at most {LIMIT} is asked of a step. "
-        f"{hardware()[0]}; {versions(['wgpu', 'numpy'])}. Made by `python -m benchmarks.wgpu_step`."
+        f"{hardware()[0]}; {versions(['wgpu', 'numpy'])}. Made by `python -m benchmarks.wgpu_step --write`."
     )
-    print(write_table("wgpu-step", "A step of 20 dispatches on wgpu", note, ["what", "time", "ratio"], rows))
+    title = "A step of 20 dispatches on wgpu"
+    show_table("wgpu-step", title, note, ["what", "time", "ratio"], rows, write=options.write)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Two kinds of locks are safe in a child:
 
-- `Lock`, which the child finds free.  It is for what is whole between any two lines of Python.
+- `lock()`, which the child finds free.  It is for what is whole between any two lines of Python.
 - One that the fork waits for, by `awaited`: whatever another thread does under it is done, and none begins anew, until
   the child is there.  It is for work that the child goes on with: a device that is being opened, a module that is being
   imported, LLVM, a library that a driver is loading.  They are taken in the order of their ranks, so a thread that
@@ -14,48 +14,26 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
-_generation: list[int] = [0]
+T = TypeVar("T")
+
+#: The locks that a child finds free.
+_locks: set[weakref.ref[threading.RLock]] = set()
 
 
-class Lock:
-    """A lock for `with`, which is free in a forked child whoever holds it.
+def lock() -> threading.RLock:
+    """A lock for `with`, which is free in a forked child, unless it is the thread that forked that holds it.
 
     It is reentrant: a finalizer or a handler of a signal runs between any two lines, and may come to the same lock.
+    And it is Python's own: between taking or freeing it and the lines around no handler runs, so that a Ctrl-C never
+    leaves it held.  A class around it, with an `__enter__` in Python, would.
     """
-
-    __slots__ = ("_generation", "_lock")
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._generation = _generation[0]
-
-    def __enter__(self) -> None:
-        if self._generation != _generation[0]:
-            self._renew()
-        self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
-
-    @property
-    def is_mine(self) -> bool:
-        """Whether this thread holds it."""
-        return is_mine(self._lock)
-
-    def _renew(self) -> None:
-        with _renewing[0]:
-            if self._generation != _generation[0]:
-                self._lock = threading.RLock()
-                self._generation = _generation[0]
-
-
-_renewing: list[threading.Lock] = [threading.Lock()]
+    made = threading.RLock()
+    _locks.add(weakref.ref(made, _locks.discard))
+    return made
 
 
 def is_mine(lock: Any) -> bool:
@@ -64,6 +42,20 @@ def is_mine(lock: Any) -> bool:
     The lock itself knows that whatever raises in between, as a flag beside it would not.
     """
     return lock._is_owned()
+
+
+def if_free(lock: Any, work: Callable[[], T]) -> T | None:
+    """What work gives under a reentrant lock; None, and nothing done, where another thread holds it.
+
+    Once `acquire` returns, a Ctrl-C may come before the next line: what this thread did not hold it lets go of again.
+    """
+    if is_mine(lock):
+        return work()
+    try:
+        return work() if lock.acquire(blocking=False) else None
+    finally:
+        if is_mine(lock):
+            lock.release()
 
 
 class _Fork:
@@ -86,8 +78,9 @@ class _Fork:
         self.one.release()
 
     def in_child(self) -> None:
-        _generation[0] += 1
-        _renewing[0] = threading.Lock()
+        for each in list(_locks):
+            if (held := each()) is not None and not is_mine(held):
+                cast("Any", held)._at_fork_reinit()
         self.after()
 
 

@@ -70,7 +70,7 @@ stage() {
         rows|flow|faults|programs|interop|library) "${run_pytest[@]}" -m cuda "tests/cuda/test_cuda_$name.py" ;;
         conformance) conformance cuda ;;
         wgpu) conformance wgpu ;;
-        bench) timeout -k 10 "$seconds" "$python" -m benchmarks.cuda_launch "$out" ;;
+        bench) timeout -k 10 "$seconds" "$python" -m benchmarks.cuda_launch ;;
         *) echo "no such stage: $name" >&2; return 2 ;;
     esac
 }

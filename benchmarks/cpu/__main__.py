@@ -1,7 +1,8 @@
 """Compare poot on the CPU with every library of NumPy, JAX, numba, PyTorch and onnxruntime that is installed.
 
-    python -m benchmarks.cpu                        all rows; writes benchmarks/results/cpu.md and cpu.svg
-    python -m benchmarks.cpu --rows softmax matmul  those whose names begin so; writes nothing
+    python -m benchmarks.cpu                        all rows
+    python -m benchmarks.cpu --write                writes benchmarks/results/cpu.md and cpu.svg too
+    python -m benchmarks.cpu --rows softmax matmul  the rows whose names begin so
     python -m benchmarks.cpu --list                 the names
 
 Everybody has the same threads, and gets its inputs as its own arrays beforehand; every call returns a fresh result.
@@ -11,12 +12,11 @@ extra `peers`: pip install -e '.[peers]'.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import sys
 from collections.abc import Sequence
 
-from benchmarks.cpu.row import THREADS, Measured, check, measure, set_threads
+from benchmarks.cpu.row import THREADS, Measured, check, chosen, measure, set_threads
 
 set_threads()
 
@@ -25,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.cpu import call_rows, encoder_rows, memory_rows, product_rows  # noqa: E402
 from benchmarks.cpu.floors import floor  # noqa: E402
 from benchmarks.cpu.peers import PACKAGES  # noqa: E402
-from benchmarks.harness import RESULTS, conditions, write_table  # noqa: E402
+from benchmarks.harness import RESULTS, conditions, parser, show_table  # noqa: E402
 
 COLUMNS = ("NumPy", "JAX", "numba", "torch", "torch.compile", "onnxruntime", "floor")
 
@@ -75,26 +75,22 @@ def plot(results: Sequence[Measured]) -> bool:
     return True
 
 
-def main() -> int:
-    """Measure, check, print, and write the table and the plot."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cpu", description="poot on the CPU beside its peers")
-    parser.add_argument("--rows", nargs="+", metavar="NAME", help="only the rows whose names begin so; writes nothing")
-    parser.add_argument("--repeats", type=int, default=9, help="samples of each candidate (default %(default)s)")
-    parser.add_argument("--list", action="store_true", help="list the rows and stop")
-    options = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, check and print; with --write, write the table and the plot."""
+    made = parser("cpu", __doc__, rows=True)
+    made.add_argument("--repeats", type=int, default=9, help="samples of each candidate (default %(default)s)")
+    made.add_argument("--list", action="store_true", help="list the rows and stop")
+    options = made.parse_args(arguments)
     rows = [*memory_rows.rows(), *product_rows.rows(), *call_rows.rows(), *encoder_rows.rows()]
     if options.list:
         print("\n".join(f"{row.name:28} {row.work}" for row in rows))
-        return 0
-    chosen = [row for row in rows if not options.rows or row.name.startswith(tuple(options.rows))]
-    if not chosen:
-        print(f"no row begins with {' or '.join(options.rows)}; --list shows them", file=sys.stderr)
-        return 2
+        return
+    rows = chosen(rows, options.rows, made)
     results: list[Measured] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, transient=True) as progress:
-        task = progress.add_task("", total=len(chosen))
-        for row in chosen:
+        task = progress.add_task("", total=len(rows))
+        for row in rows:
             progress.update(task, description=row.name)
             candidates = check(row, row.make())
             if (least := floor(row)) is not None:
@@ -104,20 +100,15 @@ def main() -> int:
             del candidates
             gc.collect()
     head, body = table(results)
-    if options.rows:
-        for line in (head, *body):
-            print(" | ".join(line))
-        return 0
     note = (
         f"Median of {options.repeats} samples, taken alternately; in brackets the time relative to poot's, so that "
         "more than 1 is slower than poot. Results were compared first. The floor is the row's bytes moved, or its "
         f"multiplications and additions done, and nothing else. {conditions(THREADS, PACKAGES)}"
     )
-    print(write_table("cpu", "poot on the CPU beside its peers", note, head, body))
-    if not plot(results):
+    show_table("cpu", "poot on the CPU beside its peers", note, head, body, write=options.write)
+    if options.write and not plot(results):
         print("matplotlib is not installed: no plot was drawn", file=sys.stderr)
-    return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

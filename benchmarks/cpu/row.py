@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,14 @@ class Row:
     nbytes: int = 0
     streams: tuple[int, int] = (1, 1)
     flops: int = 0
+
+
+def chosen(rows: Sequence[Row], wanted: Sequence[str] | None, parser: argparse.ArgumentParser) -> list[Row]:
+    """The rows that --rows asks for, all of them without it; ends the program where it asks for none."""
+    found = [row for row in rows if wanted is None or row.name.startswith(tuple(wanted))]
+    if not found:
+        parser.error(f"no row begins with {' or '.join(wanted or ())}; there are {', '.join(row.name for row in rows)}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

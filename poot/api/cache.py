@@ -41,7 +41,7 @@ class CallCache(Generic[T]):
         self.limit = limit
         self.hits = 0
         self.misses = 0
-        self._lock = threading.RLock()
+        self._lock = forks.lock()
         _caches.add(self)
         self._values: OrderedDict[Hashable, T] = OrderedDict()
         self._pending: dict[Hashable, tuple[Pending, int]] = {}
@@ -105,8 +105,7 @@ class CallCache(Generic[T]):
             self._values.clear()
 
     def forget_threads(self) -> None:
-        """In a forked child: whoever held the lock or was making a value is not here."""
-        self._lock = threading.RLock()
+        """In a forked child: whoever was making a value is not here."""
         self._pending.clear()
 
 
@@ -126,7 +125,7 @@ class MissWatch:
     """Counts misses by call site and device, and says once which argument keeps changing."""
 
     def __init__(self) -> None:
-        self._lock = forks.Lock()
+        self._lock = forks.lock()
         self._sites: OrderedDict[Hashable, list[Mapping[str, Any]]] = OrderedDict()
 
     def miss(self, function: str, token: int, device: object, parts: Mapping[str, Any]) -> None:

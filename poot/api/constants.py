@@ -7,14 +7,13 @@ then.  Arrays that share memory with another library may change at any time: the
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from poot import forks
 from poot.api.array import DeviceArray, Memory
 from poot.backends.device import Buffer, BufferView
 from poot.backends.executable import Call
@@ -37,8 +36,8 @@ class Contents:
 
     def put(self, key: object, made: object) -> None:
         """Keep something, and let go of what has not been used for longest."""
+        self.made.pop(key, None)
         self.made[key] = made
-        self.made.move_to_end(key)
         while len(self.made) > _MOST:
             self.made.popitem(last=False)
 
@@ -47,13 +46,9 @@ class _Tracked:
     """The contents by memory, and those that stand for what calls make of nothing."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = forks.lock()
         self.arrays: weakref.WeakKeyDictionary[Any, Contents] = weakref.WeakKeyDictionary()
         self.calls: weakref.WeakKeyDictionary[Call, Contents] = weakref.WeakKeyDictionary()
-
-    def forget_threads(self) -> None:
-        """In a forked child: whoever held the lock is not here."""
-        self.lock = threading.RLock()
 
     def of(self, array: DeviceArray) -> Contents:
         found = self.arrays.get(array.memory)
@@ -69,8 +64,6 @@ class _Tracked:
 
 
 _tracked = _Tracked()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_tracked.forget_threads)
 
 
 def note_write(array: DeviceArray) -> None:

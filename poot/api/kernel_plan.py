@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -120,7 +121,7 @@ class Specialisations:
         self.definition = made
         self._code: CodeType = made.function.__code__
         self._kept: OrderedDict[Hashable, Specialised] = OrderedDict()
-        self._lock = forks.Lock()
+        self._lock = forks.lock()
 
     def get(self, request: Request) -> Specialised:
         """The kernel for a request, parsed anew where anything that it read means something else by now."""
@@ -306,7 +307,7 @@ def _sources(
 class _Shelf:
     """Kernels loaded on devices, least recently used out first."""
 
-    lock: forks.Lock = field(default_factory=forks.Lock)
+    lock: threading.RLock = field(default_factory=forks.lock)
     kept: OrderedDict[tuple[int, int], tuple[DeviceBackend, Loaded]] = field(
         default_factory=OrderedDict[tuple[int, int], tuple[DeviceBackend, Loaded]]
     )

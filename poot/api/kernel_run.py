@@ -64,17 +64,17 @@ def wiring(made: Definition, plan: Plan, arrays: Sequence[ArrayLike]) -> Wiring:
 
 def layouts(kernel: str, names: Sequence[str], arrays: Sequence[ArrayLike], device: DeviceBackend) -> Layouts:
     """Shape, element strides and alignment of each array, as the device will have it."""
-    in_place = isinstance(device, InPlace)
     found: Layouts = []
     for name, array in zip(names, arrays, strict=True):
         shape = tuple(array.shape)
         itemsize = array_dtype(array).itemsize
         if isinstance(array, DeviceArray):
-            found.append((shape, contiguous(shape), ALIGNED))
+            place = device.address(array.buffer_view()) if isinstance(device, InPlace) else 0
+            found.append((shape, contiguous(shape), itemsize if place % ALIGNED else ALIGNED))
             continue
         if any(stride % itemsize for stride in array.strides) or data_address(array) % itemsize:
             fail(kernel, f"`{name}` does not lie at multiples of its {itemsize} bytes", "copy it: np.array(x).")
-        if not in_place:  # copied there in order
+        if not isinstance(device, InPlace):  # copied there in order
             found.append((shape, contiguous(shape), ALIGNED))
             continue
         strides = [stride // itemsize for stride in array.strides]
@@ -155,13 +155,14 @@ def refuse_read_only(kernel: str, name: str) -> NoReturn:
 class InPlaceRun:
     """Launches on host memory; arguments of the same dtypes, shapes and strides take the same one."""
 
-    __slots__ = ("_address", "_aligned", "_direct", "_numbers", "_pairs", "plan", "wiring")
+    __slots__ = ("_address", "_aligned", "_direct", "_numbers", "_pairs", "_sizes", "plan", "wiring")
 
     def __init__(self, plan: Plan, wires: Wiring, device: InPlace, where: Layouts, itemsizes: Sequence[int]) -> None:
         self.plan = plan
         self.wiring = wires
         self._address = device.address
         self._aligned = all(align == ALIGNED for _, _, align in where)
+        self._sizes = tuple(itemsizes)
         spans = [_span(shape, strides, size) for (shape, strides, _), size in zip(where, itemsizes, strict=True)]
         # Of each output and each other buffer: how far apart their addresses may lie, and their memory still overlap.
         self._pairs = tuple(
@@ -184,6 +185,8 @@ class InPlaceRun:
                 low |= address
             if low % ALIGNED:
                 return False
+        elif any(address % size for address, size in zip(addresses, self._sizes, strict=True)):
+            return False
         for number in wires.written:
             array = arrays[number]
             if not (array.flags.writeable if type(array) is np.ndarray else writeable(array)):
@@ -250,9 +253,11 @@ class BufferedRun:
         self.device = device
 
     def run(self, args: Sequence[Any]) -> bool:
-        """Launch; waits where an output is a NumPy array, or NumPy sees into it."""
+        """Launch; waits where an output is a NumPy array, or NumPy sees into it.  False for arrays out of place."""
         wires = self.wiring
         arrays: list[ArrayLike] = [args[position] for position in wires.buffers]
+        if any(isinstance(array, np.ndarray) and data_address(array) % array.itemsize for array in arrays):
+            return False
         check_writeable(wires.name, wires.names, arrays, wires.written)
         self._check_overlaps(arrays)
         numbers = [convert(args[position]) for position, convert in wires.scalars]
@@ -327,17 +332,18 @@ def _is_seen(array: ArrayLike) -> bool:
 
 
 def shares(a: ArrayLike, b: ArrayLike) -> bool:
-    """Whether two arrays have an element in common."""
+    """Whether two arrays have an element in common; of one of poot's and one of NumPy's, whether their spans meet."""
     if not isinstance(a, DeviceArray) and not isinstance(b, DeviceArray):
         return np.shares_memory(a, b)
-    if isinstance(a, DeviceArray) and isinstance(b, DeviceArray):
-        one, two = _place(a), _place(b)
-        return one[0] == two[0] and one[1] < two[1] + b.spec.nbytes and two[1] < one[1] + a.spec.nbytes
-    return False
+    (memory, low, high), (other, least, most) = _place(a), _place(b)
+    return memory == other and low < most and least < high
 
 
-def _place(array: DeviceArray) -> tuple[object, int]:
-    """The memory that an array lies in, and where in it: two buffers may be over the same memory of somebody else."""
-    view = array.buffer_view()
+def _place(array: ArrayLike) -> tuple[object, int, int]:
+    """The memory that an array lies in, and its bounds there: two buffers may be over the same memory of others."""
+    if not isinstance(array, DeviceArray):
+        return ("addressed", *np.lib.array_utils.byte_bounds(array))
+    view, nbytes = array.buffer_view(), array.spec.nbytes
     address: int | None = getattr(view.buffer, "address", None)
-    return (id(view.buffer), view.offset) if address is None else ("addressed", address + view.offset)
+    memory, start = (id(view.buffer), view.offset) if address is None else ("addressed", address + view.offset)
+    return memory, start, start + nbytes

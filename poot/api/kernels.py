@@ -192,7 +192,8 @@ class Kernel:
             if len(self._runs) >= _KEPT:
                 self._runs.clear()
             self._runs[key] = run
-        run.run(checked.values)
+        done = run.run(checked.values)
+        assert done, "a launch that is planned for these arrays takes them"
 
     def _grid(self, threads: Size | None, groups: Size | None, workgroup: Size | None) -> Grid:
         refuse_traced_sizes(self.name, threads=threads, groups=groups, workgroup=workgroup)

@@ -40,7 +40,13 @@ class EngineStats:
     allocated_bytes: int = 0
 
     def add(
-        self, lock: forks.Lock, entries: int = 0, records: int = 0, replays: int = 0, steps: int = 0, nbytes: int = 0
+        self,
+        lock: threading.RLock,
+        entries: int = 0,
+        records: int = 0,
+        replays: int = 0,
+        steps: int = 0,
+        nbytes: int = 0,
     ) -> None:
         """Count; several exes may be in use at once.
 

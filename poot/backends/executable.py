@@ -65,7 +65,7 @@ class Executable:
         for index, slot in enumerate(slots):
             if slot.role != "scratch":
                 self.positions.bound[index] = len(self.positions.bound)
-        self.lock = forks.Lock()
+        self.lock = forks.lock()
         #: Kernels that number the turns of loops which the host enqueues: that for the first turn, and for others.
         self.count_kernels: dict[bool, Loaded] = {}
 
@@ -219,7 +219,7 @@ class Call:
                 bindings[-2] = BufferView(arena)
                 check = self._fault_record(bindings, failed)
                 # In the middle of another call's run the recordings are that one's, so this one makes its own.
-                run = Run(self.executable, [None] * len(bindings)) if self.executable.lock.is_mine else self._run
+                run = Run(self.executable, [None] * len(bindings)) if forks.is_mine(self.executable.lock) else self._run
                 with self.executable.lock:
                     run.run(bindings)
             finally:

@@ -65,7 +65,7 @@ class Engine:
         self.stats = EngineStats()
         self._exes: set[Exe] = set()
         self._numbers = itertools.count(1)
-        self._lock = forks.Lock()
+        self._lock = forks.lock()
 
     # --- memory ---
 

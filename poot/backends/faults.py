@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -69,7 +70,7 @@ class Faults:
 
 
 #: Held while a check gets the lock of its own, which few of them ever need.
-_first_use = forks.Lock()
+_first_use = forks.lock()
 
 
 class FaultCheck:
@@ -86,17 +87,18 @@ class FaultCheck:
         #: The line of the call, where the program's own lines are another caller's.
         self.where: SourceLocation | None = None
         self._error: PootError | None = None
-        self._lock: forks.Lock | None = None
+        self._lock: threading.RLock | None = None
 
     def check(self) -> None:
         """Raise the fault of the run, if there was one."""
         with _first_use:
-            lock = self._lock = self._lock or forks.Lock()
-        within = lock.is_mine  # in the middle of another check, which frees the record
+            lock = self._lock = self._lock or forks.lock()
+        within = forks.is_mine(lock)  # in the middle of another check, which frees the record
         with lock:
-            if self.record is not None:
+            record = self.record
+            if record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
-                self._faults.device.read(BufferView(self.record), words)
+                self._faults.device.read(BufferView(record), words)
                 self._error = decode(words, self._faults.program, self._faults.kernels, self.where)
                 if not within:
                     self.discard()

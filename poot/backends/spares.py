@@ -8,6 +8,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from poot import forks
+
 Block = TypeVar("Block")
 
 _LEAST = 256
@@ -73,9 +75,11 @@ def reclaim(freed: deque[Block], lock: Any, take_in: Callable[[Block], None]) ->
 
     Nothing waits here: garbage is collected under any lock, and on a thread that another one may wait for.
     """
-    while freed and lock.acquire(blocking=False):
-        try:
-            with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
-                take_in(freed.popleft())
-        finally:
-            lock.release()
+
+    def take_one() -> bool:
+        with contextlib.suppress(IndexError):  # what garbage is collected in between comes here too
+            take_in(freed.popleft())
+        return True
+
+    while freed and forks.if_free(lock, take_one):
+        pass

@@ -99,14 +99,13 @@ class _Memory:
     """The compiled kernels of this process, bounded, least recently used out first."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = forks.lock()
         self.kept: OrderedDict[tuple[str, str, bool], CompiledKernel] = OrderedDict()
         self.pending: dict[tuple[str, str, bool], _Pending] = {}
         self.compiles = 0
 
     def forget_threads(self) -> None:
-        """In a forked child: whoever held the lock or was compiling is not here."""
-        self.lock = threading.RLock()
+        """In a forked child: whoever was compiling is not here."""
         self.pending.clear()
 
 

@@ -25,7 +25,7 @@ CLASSES: tuple[Any, ...] = (
 _CODEC = Codec(CLASSES)
 _KEPT = 1024
 _known: OrderedDict[str, Kernel] = OrderedDict()
-_lock = forks.Lock()
+_lock = forks.lock()
 
 
 def encode(kernel: Kernel) -> str:

@@ -78,11 +78,19 @@ def test_one_thread_of_a_wide_grid() -> None:
     add.interpret(A, B, C, threads=2**40, thread=2**39)
 
 
-def test_arrays_off_their_dtypes_grid_are_refused_everywhere(device_name: str) -> None:
+@pytest.mark.parametrize("offset", [None, 0, 1])
+@pytest.mark.parametrize("place", [0, 2])
+def test_arrays_off_their_dtypes_grid_are_refused_everywhere(device_name: str, place: int, offset: int | None) -> None:
+    """Whatever was launched before: nothing, arrays that lie as memory does, or one that is an element further on."""
+    if offset is not None:
+        arrays = [np.zeros(9, np.float32)[offset : offset + 8] for _ in range(3)]
+        add(*arrays, threads=8, device=device_name)
+    arrays = [A, B, C]
+    arrays[place] = ODD
     with pytest.raises(LaunchError) as caught:
-        add(ODD, B, C, threads=8, device=device_name)
+        add(*arrays, threads=8, device=device_name)
     assert without_line(caught.value) == (
-        "kernel add: `a` does not lie at multiples of its 4 bytes\n  Remedy: copy it: np.array(x)."
+        f"kernel add: `{'abc'[place]}` does not lie at multiples of its 4 bytes\n  Remedy: copy it: np.array(x)."
     )
 
 

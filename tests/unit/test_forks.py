@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -70,7 +71,7 @@ class Holding:
 
 
 def test_a_lock_is_free_in_a_child() -> None:
-    lock = forks.Lock()
+    lock = forks.lock()
 
     def work() -> bool:
         found: list[int] = []
@@ -91,6 +92,77 @@ def test_a_lock_is_free_in_a_child() -> None:
         assert in_child(work)
     with lock:
         pass
+
+
+def test_a_lock_of_the_thread_that_forks_is_its_own_in_the_child() -> None:
+    """It frees it there as here, and may take it again meanwhile, as other threads may afterwards."""
+    lock = forks.lock()
+
+    def taken_by_another() -> bool:
+        found: list[bool] = []
+        thread = threading.Thread(target=lambda: found.append(lock.acquire(blocking=False)))
+        thread.start()
+        thread.join(200)
+        return found == [True]
+
+    with lock:
+        child = os.fork()
+        with lock:
+            assert forks.is_mine(lock)
+    right = not forks.is_mine(lock) and taken_by_another()
+    if child == 0:
+        os._exit(0 if right else 1)
+    assert right and os.waitpid(child, 0)[1] == 0
+
+
+def test_taking_and_freeing_a_lock_runs_no_line_of_python() -> None:
+    """Before a line of Python a handler of a signal may run: a Ctrl-C there would leave the lock held for ever."""
+    lock, lines = forks.lock(), list[str]()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            lines.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    try:
+        with lock:
+            pass
+    finally:
+        sys.setprofile(None)
+    assert not lines
+
+
+def test_locks_are_forgotten_with_their_owners() -> None:
+    before = len(forks._locks)
+    locks = [forks.lock() for _ in range(10)]
+    assert len(forks._locks) == before + 10
+    del locks
+    assert len(forks._locks) <= before
+
+
+class Interrupted:
+    """A lock that a Ctrl-C hits right after it has been taken."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.release, self._is_owned = self.lock.release, self.lock._is_owned  # type: ignore[attr-defined]
+
+    def acquire(self, blocking: bool) -> bool:
+        assert self.lock.acquire(blocking=blocking)
+        raise KeyboardInterrupt
+
+
+def test_work_that_waits_for_no_lock() -> None:
+    lock, done = threading.RLock(), list[int]()
+    assert forks.if_free(lock, lambda: 1) == 1
+    with lock:
+        assert forks.if_free(lock, lambda: 2) == 2 and forks.is_mine(lock)
+    with Holding(lock):
+        assert forks.if_free(lock, lambda: done.append(1)) is None and not done
+    interrupted = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        forks.if_free(interrupted, lambda: done.append(1))
+    assert not done and not forks.is_mine(interrupted)
 
 
 def test_a_fork_waits_for_what_it_has_to() -> None:
@@ -246,6 +318,26 @@ def test_code_that_is_dropped_while_another_thread_links_waits_for_nobody() -> N
     jit.load_object(image, ["f"]).close()
     assert not jit._dropped
     assert ops.abs(-1) == 1
+
+
+def test_garbage_does_not_release_code_beside_who_releases_it() -> None:
+    """A collector finalises all that a cycle reaches, in no order and under no lock."""
+    from poot.backends.cpu import jit
+
+    class Holder:
+        me: Any
+        code: Any
+
+    image = jit.compile_object("define void @f() {\n  ret void\n}\n")
+    holder = Holder()
+    holder.me, holder.code = holder, jit.load_object(image, ["f"])
+    tracker = next(reversed(jit._loaded.values()))[0]
+    with Holding(jit.llvm_lock()):
+        del holder
+        gc.collect()
+        assert not tracker.closed
+    jit.load_object(image, ["f"]).close()
+    assert tracker.closed and not jit._dropped
 
 
 def test_a_traced_function_that_forks_goes_on_in_both_processes() -> None:

@@ -16,7 +16,7 @@ import poot
 from poot import dlpack, foreign, ops
 from poot.backends.binding import check_array
 from poot.dtypes import ALL, ArraySpec, DType, bf16, f32, i64
-from poot.errors import ExchangeError, PootError, UnsupportedDTypeError
+from poot.errors import ArgumentError, ExchangeError, LaunchError, PootError, UnsupportedDTypeError
 
 BITS = np.arange(24, dtype=np.uint16).reshape(4, 6) + 0x3F80
 BF16 = BITS.view(bf16.dtype)
@@ -291,3 +291,48 @@ class Other:
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.array.__dlpack__(**options)
+
+
+# --- launches -------------------------------------------------------------------------------------------------------
+
+
+def shares_host(device_name: str) -> bool:
+    try:
+        poot.asarray(np.ones(4, np.float32), device=device_name, copy=False)
+    except ArgumentError:
+        return False
+    return True
+
+
+@poot.kernel
+def increase(x: poot.In[f32], y: poot.InOut[f32]):
+    i = poot.thread_index()
+    if i < len(y):
+        y[i] = y[i] + x[i]
+
+
+@pytest.mark.parametrize("aligned", [False, True], ids=["first", "after aligned ones"])
+def test_kernels_run_on_shared_memory_wherever_it_begins(device_name: str, aligned: bool) -> None:
+    if not shares_host(device_name):
+        return
+    if aligned:
+        increase(*(poot.asarray(np.ones(8, np.float32), device=device_name) for _ in range(2)), threads=8)
+    memory, other = np.arange(9, dtype=np.float32), np.ones(9, np.float32)
+    x, y = (poot.asarray(array[1:], device=device_name, copy=False) for array in (other, memory))
+    for turn in (1, 2):
+        increase(x, y, threads=8)
+        assert memory.tolist() == [0, *(place + turn for place in range(1, 9))]
+    assert np.asarray(y).tolist() == memory[1:].tolist()
+
+
+def test_an_array_and_a_view_of_its_memory_are_refused_in_one_launch(device_name: str) -> None:
+    if not shares_host(device_name):
+        return
+    memory = np.arange(9, dtype=np.float32)
+    whole = poot.asarray(memory, device=device_name, copy=False)
+    for arrays in ((memory, whole), (whole, memory), (np.asarray(whole), whole), (memory[::-1], whole)):
+        with pytest.raises(LaunchError, match="the output `y` shares memory with `x`"):
+            increase(*arrays, threads=9, device=device_name)
+    half = poot.asarray(memory[4:], device=device_name, copy=False)
+    increase(memory[:4], half, threads=4, device=device_name)
+    assert memory.tolist() == [0, 1, 2, 3, 4, 6, 8, 10, 8]

@@ -289,12 +289,8 @@ class Allocator:
         if extent.size < _PROMPT_BYTES and len(self._queue) < _QUEUE_LENGTH:
             return
         del extent
-        if not forks.is_mine(_lock) and _lock.acquire(blocking=False):
-            try:
-                dropped = self._settle()
-            finally:
-                _lock.release()
-            del dropped
+        dropped = None if forks.is_mine(_lock) else forks.if_free(_lock, self._settle)
+        del dropped
 
     def _settle(self) -> list[_Extent]:
         """Move what is queued to the cache, under the lock; the caller drops the result, slow to free, outside it."""

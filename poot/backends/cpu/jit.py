@@ -224,55 +224,54 @@ class LoadedObject:
     The caller keeps it alive for as long as any address may still be called.
     """
 
-    __slots__ = ("_linker", "_tracker")
+    __slots__ = ("_number",)
 
     def __init__(self, tracker: llvm.ResourceTracker, linker: llvm.LLJIT) -> None:
-        self._tracker: llvm.ResourceTracker | None = tracker
-        self._linker: llvm.LLJIT | None = linker
+        self._number: int | None = next(_names)
+        _loaded[self._number] = tracker, linker
 
     def address(self, name: str) -> int:
         """The address of the exported function `name`; `DeviceError` if it was not exported or the object is closed."""
-        if self._tracker is None:
+        number = self._number
+        if number is None:
             raise DeviceError(device="cpu", message=f"the code of {name} has been unloaded")
         try:
-            return self._tracker[name]
+            return _loaded[number][0][name]
         except KeyError:
             raise DeviceError(device="cpu", message=f"{name} is not an exported function") from None
 
     @property
     def closed(self) -> bool:
-        return self._tracker is None
+        return self._number is None
 
     def close(self) -> None:
         """Release the code; every address becomes invalid.  Closing twice is allowed."""
-        tracker, self._tracker = self._tracker, None
-        if tracker is not None:
+        number, self._number = self._number, None
+        if number is not None:
+            _dropped.append(number)
             with _lock:
-                tracker.close()
-                self._linker = None  # under the lock, since the last object takes its linker with it
                 _release_dropped()
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self._tracker is None or finalizing():  # the process gives everything back; modules may be gone already
+        if self._number is None or finalizing():  # the process gives everything back; modules may be gone already
             return
         # A thread that collects garbage may hold any lock, so it waits for none: who holds this one does it then.
-        _dropped.append((self._tracker, self._linker))
-        self._tracker = self._linker = None
-        if _lock.acquire(blocking=False):
-            try:
-                _release_dropped()
-            finally:
-                _lock.release()
+        _dropped.append(self._number)
+        self._number = None
+        forks.if_free(_lock, _release_dropped)
 
 
-#: The code of objects that are gone, and their linkers.
-_dropped: deque[tuple[llvm.ResourceTracker, llvm.LLJIT | None]] = deque()
+#: The code that is there, by number, with the linker that it goes with.  Objects have the number alone: garbage that
+#: reached llvmlite's own objects would have these finalised beside whoever releases them here.
+_loaded: dict[int, tuple[llvm.ResourceTracker, llvm.LLJIT]] = {}
+#: The numbers of objects that are gone.
+_dropped: deque[int] = deque()
 
 
 def _release_dropped() -> None:
     """Release code that nobody has any more; the caller holds the lock."""
     while _dropped:
-        tracker, _ = _dropped.pop()
+        tracker, _ = _loaded.pop(_dropped.pop())
         tracker.close()
 
 

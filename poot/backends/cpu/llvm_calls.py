@@ -33,7 +33,8 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._turn = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._turn = threading.Condition(self._lock)
         #: The thread of each visit: a Ctrl-C between any two lines leaves none behind.
         self._inside: dict[object, int] = {}
         self._closer = 0
@@ -43,20 +44,20 @@ class Gate:
         """Inside, for the time of the context."""
         me, visit = threading.get_ident(), object()
         try:
-            with self._turn:
+            with self._lock:
                 while self._closer not in (0, me) and me not in self._inside.values():
                     self._turn.wait()
                 self._inside[visit] = me
             yield
         finally:
-            with self._turn:
+            with self._lock:
                 self._inside.pop(visit, None)
                 self._turn.notify_all()
 
     def close(self) -> None:
         """Wait until no other thread is inside, and let none in."""
         me = threading.get_ident()
-        self._turn.acquire()
+        self._lock.acquire()
         while self._closer not in (0, me):
             self._turn.wait()
         self._closer = me
@@ -67,7 +68,7 @@ class Gate:
         """Let threads in again, after `close` by this thread."""
         self._closer = 0
         self._turn.notify_all()
-        self._turn.release()
+        self._lock.release()
 
 
 def _function(name: str, library: type[ctypes.CDLL] = ctypes.PyDLL):

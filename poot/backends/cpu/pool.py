@@ -205,7 +205,7 @@ class Pool:
         if self.kind not in ("futex", "threads") or (self.kind == "futex" and default_kind() != "futex"):
             raise ArgumentError(what="kind", actual=self.kind, expected='"threads" on this system')
         self._slice = slice_ticks
-        self._lock = threading.RLock()
+        self._lock = forks.lock()
         self._hire()
         _pools.add(self)
 
@@ -221,7 +221,6 @@ class Pool:
 
     def _forget_workers(self) -> None:
         """In a forked child: the parent's workers are not here, and their words and locks are in no known state."""
-        self._lock = threading.RLock()
         self._finalizer.detach()
         if not self.closed:
             self._hire()

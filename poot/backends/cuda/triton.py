@@ -24,7 +24,7 @@ from poot.kernel.render.triton import TritonSource
 
 _numbers = itertools.count()
 #: Triton's code generator keeps state of its own; one compile at a time.
-triton_lock = forks.Lock()
+triton_lock = forks.lock()
 _TARGET = re.compile(r"^\.target (\w+)", re.MULTILINE)
 _REGISTERS = re.compile(r"REG:(\d+).*?STACK:(\d+).*?SHARED:(\d+).*?LOCAL:(\d+)", re.DOTALL)
 
