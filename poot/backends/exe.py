@@ -194,6 +194,11 @@ class Exe:
         self.readable = True
         _exes.add(self)
 
+    @override
+    def __repr__(self) -> str:
+        counts = f"{len(self.weights)} weights, {len(self.states)} states and {len(self.entries)} entries"
+        return f"<Exe of {counts} on {self.engine.device.name}>" if self.loaded else "<Exe that was unloaded>"
+
     @property
     def state(self) -> StateView:
         return StateView(self)
@@ -309,6 +314,10 @@ class Entry:
         self.version = 0
         #: Whether the words after its fault record say nothing, since completing a commit has failed.
         self.unsettled = False
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Entry {self.number} of {self.program.graph.name}>" if self.active else "<Entry that was removed>"
 
     def share(self, kept: list[Kept]) -> None:
         """Be one of the users of what a prologue made."""
