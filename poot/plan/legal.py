@@ -20,8 +20,6 @@ from poot.trace.graph import Graph
 
 SMALLER = "write it in several smaller operations, or take another device."
 SPLIT = "split it into parts, each computed by itself, or take a device whose buffers are larger."
-#: Bytes that kernels count, in integers of 64 bits.
-ADDRESSED = 2**63 - 1
 #: What the options of traced functions and devices convert.
 _OPTIONS: dict[DType, str] = {f64: 'f64="f32"', i64: 'i64="i32"', u64: 'i64="i32"'}
 
@@ -32,19 +30,15 @@ def require_supported(graph: Graph, target: Target) -> None:
         where = variable.where or caller()
         if variable.value.dtype not in target.dtypes:
             raise lacking(f"{variable.name!r}", variable.value.dtype, target, where, given=True)
-        largest = dict(target.limits).get("binding_bytes", ADDRESSED)
-        if variable.spec.nbytes > largest:
+        largest = dict(target.limits).get("binding_bytes")
+        if largest is not None and variable.spec.nbytes > largest:
             message = _too_large(variable.spec.nbytes, variable, largest)
             raise Unsupported(what=f"{variable.name!r}", target=target, message=message, where=where, remedy=SPLIT)
     for number, equation in enumerate(graph.equations):
-        what = f"equation {number} ({equation.primitive})"
         for value in (*equation.inputs, *equation.outputs):
             if value.dtype not in target.dtypes:
+                what = f"equation {number} ({equation.primitive})"
                 raise lacking(what, value.dtype, target, equation.where or caller())
-            if value.spec.nbytes > ADDRESSED:
-                message = f"{value.spec} takes {value.spec.nbytes} bytes, past what 64 bits count"
-                where = equation.where or caller()
-                raise Unsupported(what=what, target=target, message=message, where=where, remedy=SPLIT)
         for region in equation.regions:
             require_supported(region, target)
 
