@@ -24,7 +24,7 @@ from poot.backends.ahead import compile_together
 from poot.backends.binding import Elements, check_elements, put
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
 from poot.backends.device import Buffer, BufferView, DeviceBackend
-from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
+from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult, Unique
 from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
 from poot.backends.progress import working
@@ -60,7 +60,7 @@ class HasBackend(Protocol):
     def backend(self) -> DeviceBackend: ...
 
 
-class Engine:
+class Engine(Unique):
     """Runs compiled programs on one device.  Safe to use from several threads; steps of one exe run one at a time."""
 
     def __init__(self, device: DeviceBackend | HasBackend) -> None:
@@ -266,6 +266,10 @@ class Engine:
         expect("step: entry", entry, Entry, _ENTRY, _STEP)
         if inputs is not None:
             expect("step: inputs", inputs, StepInputs, "StepInputs", _STEP)
+        if sync is not None:
+            expect(
+                "step: sync", sync, cast("type", Callable), "something to call", "pass a function without parameters."
+            )
         exe.require_idle("step")
         self._require_bound(exe, entry)
         arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays, self.device)
@@ -357,12 +361,6 @@ class Engine:
     def _require_active(entry: Entry) -> None:
         if not entry.active:
             raise EngineError(message="this entry was removed", remedy="add it again with add_entry.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise EngineError(
-            message="an engine holds device memory and cannot be pickled or copied",
-            remedy="make another one, with poot.Engine(device), and load the weights there.",
-        )
 
 
 def _check_weights(program: Program, exe: Exe) -> None:
