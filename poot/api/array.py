@@ -311,6 +311,8 @@ class DeviceArray(Awaited, Array):
         source, device = self.buffer_view(), self._memory.device
         memory = Memory(device, device.allocate(self.nbytes))
         device.copy(source, BufferView(memory.buffer), self.nbytes)
+        if not self.is_tracked:  # its owner may write to it from here on
+            device.synchronize()
         return DeviceArray(memory, self._spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:

@@ -364,7 +364,7 @@ def make_device(ordinal: int) -> OpenCLDevice:
         found = devices()
         if ordinal >= len(found):
             names = ", ".join(f"{device.name} ({platform.name})" for platform, device in found) or "none"
-            raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=f"OpenCL devices here: {names}")
+            raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=f"devices here, from 0 on: {names}")
         return OpenCLDevice(f"opencl:{ordinal}" if ordinal else "opencl", found[ordinal][1])
     except cl.Error as error:
         raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=str(error)) from error
