@@ -265,10 +265,7 @@ def expect(what: str, value: object, kind: type | tuple[type, ...], expected: st
 def _host(name: str, value: Any) -> HostArray:
     """A weight as NumPy has it."""
     check_plain(value, f"weight {name!r}")
-    try:
-        array = as_numpy(value, f"weight {name!r}")
-    except ValueError as error:
-        raise ArgumentError(what=f"weight {name!r}", actual=value, expected=f"an array ({error})") from None
+    array = as_numpy(value, f"weight {name!r}")
     as_dtype(array.dtype, f"weight {name!r}")
     return array
 

@@ -11,7 +11,7 @@ import pytest
 import poot
 from poot import Builder, StepInputs, TraceLimits, WeightStore, bf16, f16, f32, f64, i32, ops
 from poot.dtypes import ALL
-from poot.errors import PootError
+from poot.errors import ArgumentError, PootError
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,31 @@ def test_masked_arrays_are_refused_everywhere() -> None:
         lambda: poot.asarray(np.ones(2, np.float32)) + masked,
         lambda: poot.evaluate(graph, {"x": masked}),
         lambda: poot.trace(lambda x: x + masked)(np.ones(2, np.float32)),
+        lambda: WeightStore.from_arrays({"w": masked}),
+        lambda: poot.KernelBuffer.read_only(masked),
+        lambda: poot.KernelBuffer.read_write(masked),
     )
     for use in uses:
         with pytest.raises(TypeError, match="MaskedArray"):
+            use()
+
+
+def test_lists_that_make_no_array_are_refused_everywhere() -> None:
+    ragged = [[1.0], [1.0, 2.0]]
+    b = Builder(TraceLimits.STANDARD)
+    graph = b.finish(b.input("x", f32[2]) + 1.0)
+    engine = poot.Engine(poot.device("cpu"))
+    exe = engine.load_weights(WeightStore.from_arrays({}))
+    entry = engine.add_entry(exe, poot.compile(graph, engine.device.target))
+    uses = (
+        lambda: poot.asarray(ragged),
+        lambda: poot.evaluate(graph, {"x": ragged}),
+        lambda: engine.step(exe, entry, StepInputs().push("x", ragged)),
+        lambda: WeightStore.from_arrays({"w": ragged}),
+        lambda: poot.KernelBuffer.read_only(ragged),
+    )
+    for use in uses:
+        with pytest.raises(ArgumentError, match="inhomogeneous shape"):
             use()
 
 
