@@ -255,10 +255,16 @@ class Array(Placed):
         return ops.subtract(other, self) if isinstance(other, OPERANDS) else other_operand(other, "-")
 
     def __mul__(self, other: ArrayLike) -> Array:
-        return ops.multiply(self, other) if isinstance(other, OPERANDS) else other_operand(other, "*")
+        return ops.multiply(self, other) if isinstance(other, OPERANDS) else self._times(other)
 
     def __rmul__(self, other: ArrayLike) -> Array:
-        return ops.multiply(other, self) if isinstance(other, OPERANDS) else other_operand(other, "*")
+        return ops.multiply(other, self) if isinstance(other, OPERANDS) else self._times(other)
+
+    def _times(self, other: Any) -> Any:
+        """What `*` gives for what is no operand: an array that can be an index repeats a list, as an int does."""
+        if type(other) in (list, tuple, str, bytes) and not self.shape and self.dtype.is_integer:
+            return NotImplemented
+        return other_operand(other, "*")
 
     def __truediv__(self, other: ArrayLike) -> Array:
         return ops.divide(self, other) if isinstance(other, OPERANDS) else other_operand(other, "/")
