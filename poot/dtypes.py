@@ -7,10 +7,11 @@ class and is compared with `is`.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import ml_dtypes
 import numpy as np
@@ -21,6 +22,15 @@ from poot.probe import has
 from poot.records import record
 
 Kind = Literal["bool", "int", "uint", "float"]
+
+#: The most elements that an array may have, whatever its dtype: those of 8 bytes that an i64 counts the bytes of.
+MOST_ELEMENTS: Final = (2**63 - 1) // 8
+ADDRESSABLE: Final = "fewer elements than a machine can address"
+
+
+def too_many(shape: Iterable[int]) -> bool:
+    """Whether a shape, its extents of 0 aside, has more elements than any machine has memory for."""
+    return math.prod(extent or 1 for extent in shape) > MOST_ELEMENTS
 
 
 class DType(type):
@@ -282,7 +292,10 @@ def _limits(dtype: DType) -> tuple[int | float, int | float]:
 
 @record
 class ArraySpec:
-    """The static type of an array: a dtype and a shape of non-negative extents."""
+    """The static type of an array: a dtype and a shape of non-negative extents.
+
+    Their product, but for extents of 0, is at most MOST_ELEMENTS: places are counted in i64, and bytes too.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
@@ -292,6 +305,8 @@ class ArraySpec:
             if type(extent) is not int or extent < 0:
                 self._convert()
                 break
+        if math.prod(self.shape) > MOST_ELEMENTS or (0 in self.shape and too_many(self.shape)):
+            raise ArgumentError(what="shape", actual=self.shape, expected=ADDRESSABLE)
 
     def _convert(self) -> None:
         for extent in self.shape:

@@ -40,6 +40,7 @@ class FaultyDevice:
         self._inner: Any = device.backend
         self.name = self._inner.name
         self.target = self._inner.target
+        self.space = getattr(self._inner, "space", self._inner)
         self.submits_whole = getattr(self._inner, "submits_whole", False)
         self.launches_whole = getattr(self._inner, "launches_whole", False)
         self.calls: Counter[str] = Counter()

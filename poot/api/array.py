@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from typing_extensions import override
 
-from poot.api.checks import Check, joined
+from poot.api.checks import Awaited, Check
 from poot.api.precision import KEPT
 from poot.backends.binding import check_array
 from poot.backends.capsules import of_host
@@ -92,10 +92,10 @@ class _Nothing(Held):
         super().__init__(device, _Empty())
 
 
-class DeviceArray(Array):
+class DeviceArray(Awaited, Array):
     """An array that has a value.  Made by calls and by `poot.asarray`; nothing changes it, but for kernels' outputs."""
 
-    __slots__ = ("__weakref__", "_check", "_gone", "_memory", "_offset", "_spec")
+    __slots__ = ("__weakref__", "_gone", "_memory", "_offset", "_spec")
 
     def __init__(self, memory: Held, spec: ArraySpec, check: Check | None = None, offset: int = 0) -> None:
         self._memory = memory
@@ -152,14 +152,8 @@ class DeviceArray(Array):
         A fault of the computation that made the array is raised here, so that no result is ever made of a faulty one.
         """
         self._require_present()
-        if self._check is not None:
-            self._check.check()
-            self._check = None
+        self.require_checked()
         return BufferView(self._memory.buffer, self._offset)
-
-    def await_check(self, check: Check) -> None:
-        """A launch that `check` speaks of has written the array: whoever reads it asks first."""
-        self._check = joined(self._check, check)
 
     def replace_memory(self, memory: Held, gone: str) -> None:
         """Of `give_away`: other memory, and the call that the array's own was given away to."""
@@ -317,6 +311,8 @@ class DeviceArray(Array):
         source, device = self.buffer_view(), self._memory.device
         memory = Memory(device, device.allocate(self.nbytes))
         device.copy(source, BufferView(memory.buffer), self.nbytes)
+        if not self.is_tracked:  # its owner may write to it from here on
+            device.synchronize()
         return DeviceArray(memory, self._spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:

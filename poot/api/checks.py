@@ -56,14 +56,15 @@ class LaunchCheck:
         """Wait for the launch, and raise its fault if it had one."""
         within = forks.is_mine(self._lock)  # in the middle of another check, which frees the record
         with self._lock:
-            if self._record is not None:
+            record = self._record
+            if record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
-                self._device.read(BufferView(self._record), words)
+                self._device.read(BufferView(record), words)
                 if words[0]:
                     self._error = self._error_of(words.tolist())
                 if not within:
-                    self._device.free(self._record)
                     self._record = None
+                    self._device.free(record)
         if self._error is not None:
             raise again(self._error)
 
@@ -100,3 +101,38 @@ def joined(old: Check | None, new: Check) -> Check:
     except PootError as error:
         return Failed(error)
     return new
+
+
+#: Held while what is to be asked takes the place of something else.
+_replacing = forks.lock()
+
+
+class Awaited:
+    """What launches write: whoever reads it asks first whether they have failed, whatever other threads do with it."""
+
+    __slots__ = ("_check",)
+
+    _check: Check | None
+
+    def await_check(self, check: Check) -> None:
+        """A launch that `check` speaks of has written the elements: whoever reads them asks first."""
+        while not self._replace(old := self._check, joined(old, check)):
+            pass
+
+    def require_checked(self) -> None:
+        """Wait for the launches that wrote the elements, and raise the first fault among them.
+
+        What another thread has launched meanwhile is asked by the next reader.
+        """
+        check = self._check
+        if check is not None:
+            check.check()
+            self._replace(check, None)
+
+    def _replace(self, old: Check | None, new: Check | None) -> bool:
+        """Ask `new` from now on, unless another thread has put something else in the place of `old`."""
+        with _replacing:
+            if self._check is not old:
+                return False
+            self._check = new
+            return True

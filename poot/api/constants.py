@@ -36,8 +36,8 @@ class Contents:
 
     def put(self, key: object, made: object) -> None:
         """Keep something, and let go of what has not been used for longest."""
+        self.made.pop(key, None)
         self.made[key] = made
-        self.made.move_to_end(key)
         while len(self.made) > _MOST:
             self.made.popitem(last=False)
 

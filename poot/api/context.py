@@ -7,8 +7,9 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from poot import forks
 from poot.api.array import DeviceArray, Memory
-from poot.api.checks import Check, LaunchCheck, joined
+from poot.api.checks import Awaited, LaunchCheck
 from poot.api.devices import Device, device
 from poot.api.kernel_arguments import fail, scalar
 from poot.api.kernel_plan import check_sizes, load, refuse_overlap
@@ -25,9 +26,11 @@ from poot.kernel.parse.definition import Size, Triple, triple
 HostArray: TypeAlias = np.ndarray[Any, Any]
 _ANOTHER = "compile it for this context, k.compile(ctx.device.target, workgroup=…), or use a Context of that device."
 _CLEAR = np.zeros(FAULT_WORDS, np.int32)
+#: Held while a buffer takes the memory that a thread has made for it.
+_putting = forks.lock()
 
 
-class KernelBuffer:
+class KernelBuffer(Awaited):
     """Memory for `Context.dispatch`: a copy of an array, or zeros to be written, kept on the first context's device."""
 
     def __init__(self, access: Access, spec: ArraySpec, host: HostArray | None) -> None:
@@ -35,7 +38,7 @@ class KernelBuffer:
         self.spec = spec
         self._host = host
         self._memory: Memory | None = None
-        self._check: Check | None = None
+        self._check = None
 
     @staticmethod
     def read_only(array: Any) -> KernelBuffer:
@@ -58,30 +61,35 @@ class KernelBuffer:
 
         `name` is the kernel's for the buffer.
         """
-        if self._memory is None:
-            host = np.zeros(self.spec.shape, self.spec.dtype.dtype) if self._host is None else self._host
-            memory = Memory(backend, backend.allocate(self.spec.nbytes))
-            backend.write(BufferView(memory.buffer), host)
-            self._memory, self._host = memory, None
-        require_alive(self._memory.device)
-        if self._memory.device is not backend:
+        memory = self._memory or self._put(backend)
+        require_alive(memory.device)
+        if memory.device is not backend:
             raise DeviceMismatchError(
-                devices=f"the KernelBuffer of `{name}` on {self._memory.device.name}, the context on {backend.name}",
+                devices=f"the KernelBuffer of `{name}` on {memory.device.name}, the context on {backend.name}",
                 remedy="use a Context of its device, or make another KernelBuffer of its to_numpy().",
             )
-        return BufferView(self._memory.buffer)
+        return BufferView(memory.buffer)
 
-    def await_check(self, check: Check) -> None:
-        """A launch that `check` speaks of has written the buffer."""
-        self._check = joined(self._check, check)
+    def _put(self, backend: DeviceBackend) -> Memory:
+        """Memory on a device with the contents; of several threads that come here first all take that of one."""
+        memory = Memory(backend, backend.allocate(self.spec.nbytes))
+        backend.write(BufferView(memory.buffer), self._contents())
+        with _putting:
+            self._memory = self._memory or memory
+            self._host = None
+            return self._memory
+
+    def _contents(self) -> HostArray:
+        """What the buffer holds before it is on a device."""
+        host = self._host
+        return np.zeros(self.spec.shape, self.spec.dtype.dtype) if host is None else host.copy()
 
     def to_numpy(self) -> HostArray:
         """The contents as a new NumPy array; waits for the launches, and raises the fault of one that wrote it."""
-        out: HostArray = np.zeros(self.spec.shape, self.spec.dtype.dtype) if self._host is None else self._host.copy()
-        if self._memory is not None:
-            if self._check is not None:
-                self._check.check()
-            self._memory.device.read(BufferView(self._memory.buffer), out)
+        out, memory = self._contents(), self._memory
+        if memory is not None:
+            self.require_checked()
+            memory.device.read(BufferView(memory.buffer), out)
         return out
 
     def __repr__(self) -> str:

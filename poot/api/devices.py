@@ -24,7 +24,14 @@ from poot.backends.loss import reopened, require_alive
 from poot.backends.names import check_language
 from poot.backends.sharing import same_memory
 from poot.backends.survey import survey
-from poot.errors import ArgumentError, ArgumentTypeError, DeviceError, DeviceMismatchError, DeviceUnavailableError
+from poot.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    DeviceMismatchError,
+    DeviceUnavailableError,
+    SourceLocation,
+)
 from poot.target import Language, Target
 from poot.trace.dispatch import active
 from poot.trace.source import user_location
@@ -240,7 +247,9 @@ def _named_by_environment(name: str) -> DeviceBackend:
     try:
         return open_device(name)
     except ArgumentError as error:
-        remedy = "set POOT_DEVICE to the name of a device, as `poot.devices()` lists them, or unset it."
+        remedy = "set POOT_DEVICE to the name of a device, as `poot.devices()` lists them, or unset it" + (
+            f"; {error.remedy}" if error.remedy else "."
+        )
         expected = error.fields["expected"]
         raise ArgumentError(
             what="POOT_DEVICE", actual=error.fields["actual"], expected=expected, remedy=remedy
@@ -270,10 +279,22 @@ _fallen_back = False
 
 def _preferred() -> DeviceBackend:
     global _fallen_back
-    if not _fallen_back and "cuda" in backend_names() and importlib.util.find_spec("cupy") is not None:
+    if not _fallen_back and "cuda" in backend_names() and _has_cupy():
         try:
             return open_device("cuda")
         except DeviceUnavailableError as error:
             _fallen_back = True
-            warnings.warn(f"CUDA does not work here, so cpu is used; `poot doctor` says more.\n{error}", stacklevel=4)
+            why = f"{error.summary}; {error.remedy}" if error.remedy else error.summary
+            message = f"CUDA does not work here, so cpu is used; `poot doctor` says more.\n  {why}"
+            where = error.where or SourceLocation("poot", 1)
+            warnings.warn_explicit(message, UserWarning, where.file, where.line)
     return open_device("cpu")
+
+
+def _has_cupy() -> bool:
+    """Whether there is a CuPy to import; a folder of that name, which Python would import as well, is none."""
+    try:
+        found = importlib.util.find_spec("cupy")
+    except ValueError:  # a module that was made by hand
+        return True
+    return found is not None and found.origin is not None

@@ -132,7 +132,8 @@ class Traced(Generic[R_co]):
         site = self._site(arguments, captures, recording=False)
         compiled = None if site is None else _known(_CACHE, site.key, captures)
         if site is None or compiled is None:
-            if self._learn_names(arguments) or site is None:
+            self._learn_names(arguments)
+            if site is None or captures.names != self._shared.names:  # as another thread may have learnt them too
                 captures = self._captures(arguments)
                 site = self._site(arguments, captures, recording=True)
             assert site is not None
@@ -190,12 +191,10 @@ class Traced(Generic[R_co]):
     def _captures(self, arguments: Arguments) -> Captures:
         return capture(self.__poot_function__, self._shared.names, self._owner, arguments.statics)
 
-    def _learn_names(self, arguments: Arguments) -> bool:
-        """Look anew for the names that the reachable code reads; whether any were unknown."""
+    def _learn_names(self, arguments: Arguments) -> None:
+        """Look anew for the names that the reachable code reads."""
         statics = [value for _, value in arguments.statics]
-        names = self._shared.names | reachable_names([self.__poot_function__, self._owner, *statics])
-        known, self._shared.names = self._shared.names, names
-        return names != known
+        self._shared.learn(reachable_names([self.__poot_function__, self._owner, *statics]))
 
     def _site(self, arguments: Arguments, captures: Captures, *, recording: bool) -> Site | None:
         """Where a call runs; None where only a trace can tell, that is not known and not to be `recording`."""

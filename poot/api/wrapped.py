@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any, cast
 
+from poot import forks
 from poot.api.arguments import Signature
 from poot.api.libraries import is_bound, unwrap
 from poot.errors import ArgumentTypeError
@@ -49,6 +50,10 @@ def _of_partial(partial: functools.partial[Any]) -> object:
     return function
 
 
+#: Held while names are added to those that are known.
+_learning = forks.lock()
+
+
 @dataclass(slots=True)
 class Shared:
     """What a traced method and its bound forms have in common.
@@ -59,3 +64,8 @@ class Shared:
     method: Signature | None = None
     names: frozenset[str] = frozenset()
     misses: list[dict[str, Hashable]] = field(default_factory=list[dict[str, Hashable]])
+
+    def learn(self, names: frozenset[str]) -> None:
+        """Know of further names; none that another thread has found is forgotten."""
+        with _learning:
+            self.names |= names

@@ -11,7 +11,7 @@ from poot.backends.device import BufferView, DeviceBackend, HostArray
 from poot.backends.loss import require_alive
 from poot.backends.sharing import gpu_of, same_memory, sharing_of
 from poot.dtypes import ArraySpec, as_dtype, check_plain
-from poot.errors import DeviceMismatchError, DTypeError, ShapeError
+from poot.errors import AllocationError, DeviceMismatchError, DTypeError, ShapeError
 from poot.foreign import as_numpy
 
 
@@ -101,9 +101,12 @@ def check_array(what: str, value: Any, spec: ArraySpec) -> np.ndarray[Any, Any]:
     check_plain(value, what)
     array = as_numpy(value, what)
     _check_spec(what, ArraySpec(as_dtype(array.dtype, what), array.shape), spec)
-    if not (array.dtype.isnative and array.flags.aligned):
-        array = array.astype(spec.dtype.dtype)
-    return np.ascontiguousarray(array).reshape(spec.shape)
+    try:
+        if not (array.dtype.isnative and array.flags.aligned):
+            array = array.astype(spec.dtype.dtype)
+        return np.ascontiguousarray(array).reshape(spec.shape)
+    except MemoryError as error:
+        raise AllocationError(nbytes=spec.nbytes, device="the host", message=str(error)) from error
 
 
 def _check_spec(what: str, actual: ArraySpec, wanted: ArraySpec) -> None:

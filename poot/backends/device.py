@@ -19,6 +19,7 @@ import numpy as np
 from poot import forks
 from poot.backends.inherited import require_process
 from poot.backends.names import BUILTIN, no_language, parts
+from poot.backends.opening import opened
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import ArgumentError
 from poot.kernel.ir import Slot as ArgumentSlot
@@ -314,10 +315,13 @@ forks.awaited(forks.DEVICES, _lock.acquire, _lock.release)
 
 
 def register(name: str, factory: Factory) -> None:
-    """Add a backend: `factory(ordinal)` makes its device or raises DeviceUnavailableError with the reason."""
+    """Add a backend: `factory(ordinal)` makes its device or raises DeviceUnavailableError with the reason.
+
+    What else it raises becomes a DeviceUnavailableError as well.
+    """
     with _lock:
-        if name in _factories or name in BUILTIN:
-            raise ArgumentError(what="device backend", actual=name, expected="a new name")
+        if name in _factories or name in BUILTIN or not name or ":" in name:
+            raise ArgumentError(what="device backend", actual=name, expected="a new name, without a colon")
         _factories[name] = factory
 
 
@@ -346,7 +350,7 @@ def open_device(name: str, *, language: Language | None = None) -> DeviceBackend
         found = _devices.get(key)
         require_process(found)
         if found is None or getattr(found, "lost", None) is not None:
-            found = _factory(backend)(ordinal)
+            found = opened(backend, key if ordinal else backend, lambda: _factory(backend)(ordinal))
             for stale in [known for known in _devices if known.startswith(f"{key}:")]:
                 del _devices[stale]
             _devices[key] = found

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from typing_extensions import override
@@ -85,7 +85,17 @@ class StepInputs:
         return self._arrays
 
 
-class StateView(Mapping[str, HostArray]):
+class Unique:
+    """What stands for memory of a device: with a copy of it, both would give that back."""
+
+    def __reduce__(self) -> NoReturn:
+        raise EngineError(
+            message="an engine holds device memory and cannot be pickled or copied",
+            remedy="make another one, with poot.Engine(device), and load the weights there.",
+        )
+
+
+class StateView(Unique, Mapping[str, HostArray]):
     """The state of an exe by name: `exe.state[name]` reads a copy, assignment sets, `reset` returns to zeros.
 
     A mapping whose values are read from the device one by one; it equals the state of the same exe alone.
@@ -124,7 +134,7 @@ class StateView(Mapping[str, HostArray]):
 
     @override
     def __contains__(self, name: object) -> bool:
-        return name in self._exe.states
+        return isinstance(name, str) and name in self._exe.states
 
     @override
     def get(self, name: str, default: Any = None) -> Any:
@@ -160,7 +170,7 @@ class StateView(Mapping[str, HostArray]):
 
     def _find(self, name: str) -> tuple[Buffer, ArraySpec]:
         self._exe.require_loaded()
-        found = self._exe.states.get(name)
+        found = self._exe.states.get(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if found is None:
             known = ", ".join(sorted(self._exe.states)) or "none"
             raise EngineError(
@@ -170,7 +180,7 @@ class StateView(Mapping[str, HostArray]):
         return found
 
 
-class Exe:
+class Exe(Unique):
     """Weights on a device, and the state that the entries over them share."""
 
     def __init__(
@@ -286,7 +296,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class Entry:
+class Entry(Unique):
     """One program bound to an exe: its buffers, and its recording once it has been stepped."""
 
     def __init__(
@@ -337,7 +347,7 @@ class Entry:
         return self.number in self.exe.entries
 
 
-class StepResult:
+class StepResult(Unique):
     """The outputs of a step, until the entry's next step overwrites them."""
 
     def __init__(self, entry: Entry) -> None:

@@ -24,7 +24,7 @@ from poot.backends.ahead import compile_together
 from poot.backends.binding import Elements, check_elements, put
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
 from poot.backends.device import Buffer, BufferView, DeviceBackend
-from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult
+from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult, Unique
 from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
 from poot.backends.progress import working
@@ -53,7 +53,7 @@ class HasBackend(Protocol):
     def backend(self) -> DeviceBackend: ...
 
 
-class Engine:
+class Engine(Unique):
     """Runs compiled programs on one device.  Safe to use from several threads; steps of one exe run one at a time."""
 
     def __init__(self, device: DeviceBackend | HasBackend) -> None:
@@ -262,6 +262,11 @@ class Engine:
             raise ArgumentTypeError(
                 what="step: inputs", actual=type(inputs).__name__, expected="StepInputs", remedy=remedy
             )
+        if sync is not None and not callable(sync):  # pyright: ignore[reportUnnecessaryComparison]
+            remedy = "pass a function without parameters."
+            raise ArgumentTypeError(
+                what="step: sync", actual=type(sync).__name__, expected="something to call", remedy=remedy
+            )
         exe.require_idle("step")
         self._require_bound(exe, entry)
         arrays = _check_inputs(entry.program, {} if inputs is None else inputs.arrays, self.device)
@@ -353,12 +358,6 @@ class Engine:
     def _require_active(entry: Entry) -> None:
         if not entry.active:
             raise EngineError(message="this entry was removed", remedy="add it again with add_entry.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise EngineError(
-            message="an engine holds device memory and cannot be pickled or copied",
-            remedy="make another one, with poot.Engine(device), and load the weights there.",
-        )
 
 
 def _check_weights(program: Program, exe: Exe) -> None:

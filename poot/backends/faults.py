@@ -95,9 +95,10 @@ class FaultCheck:
             lock = self._lock = self._lock or forks.lock()
         within = forks.is_mine(lock)  # in the middle of another check, which frees the record
         with lock:
-            if self.record is not None:
+            record = self.record
+            if record is not None:
                 words = np.empty(FAULT_WORDS, np.int32)
-                self._faults.device.read(BufferView(self.record), words)
+                self._faults.device.read(BufferView(record), words)
                 self._error = decode(words, self._faults.program, self._faults.kernels, self.where)
                 if not within:
                     self.discard()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from poot.errors import ArgumentError, DeviceUnavailableError
+from poot.errors import ArgumentError, DeviceUnavailableError, TargetError
 from poot.target import Target
 
 #: Backends that come with poot, imported when first asked for.
@@ -28,15 +28,28 @@ def parts(name: str, known: Sequence[str]) -> tuple[str, int]:
     backend, colon, ordinal = name.partition(":")
     shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
     if colon and not (ordinal.isascii() and ordinal.isdigit()):
-        raise ArgumentError(what="device", actual=shown, expected='a backend name or "backend:number"')
+        expected = 'a backend name or "backend:number"'
+        raise ArgumentError(what="device", actual=shown, expected=expected, remedy=_without_device(name))
     if len(ordinal.lstrip("0")) > _DIGITS:
         raise DeviceUnavailableError(device=shown, message="nothing has so many devices")
     if backend not in known:
         shown = repr(backend if len(backend) <= _SHOWN else f"{backend[:_SHOWN]}…")
         message = f"there is no such backend; known are {', '.join(known)}"
-        remedy = "name one of these; `poot.devices()` says which of them are here."
+        remedy = _without_device(name) or "`poot.devices()` says which of these are here."
         raise DeviceUnavailableError(device=shown, message=message, remedy=remedy)
     return backend, int(ordinal or 0)
+
+
+def _without_device(name: str) -> str | None:
+    """What to do with the name of a target, or of AMD's software, which no device has."""
+    backend = name.partition(":")[0]
+    device = "AMD's GPUs run programs through the devices opencl and wgpu" if backend in ("hip", "rocm") else ""
+    try:
+        known = f'"{Target.parse(name)}"'
+    except TargetError:
+        return f"{device}." if device else None
+    target = f"poot.compile(f.graph(…), poot.Target.parse({known})) and kernel.compile({known}) need no device"
+    return "; ".join(filter(None, [device, target])) + "."
 
 
 def check_language(backend: str, language: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,28 +44,62 @@ class Package:
             return bool(self.installed) and not self.wanted
         return version in SpecifierSet(self.wanted, prereleases=True)
 
+    @property
+    def command(self) -> str:
+        """What brings a version that poot is made for."""
+        return f"pip install '{self.name}{self.wanted}'"
+
 
 def find_package(names: tuple[str, ...]) -> Package:
-    """The first of the packages that is installed, or the first one as missing."""
+    """The first of the packages that is installed, or the first one as missing; what is wanted of one is of all."""
     from importlib import metadata
 
-    wanted = requirements()
+    known = requirements()
+    wanted = next(filter(None, (known.get(name) for name in names)), "")
     for name in names:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            return Package(name, metadata.version(name), wanted.get(name, ""))
-    return Package(names[0], "", wanted.get(names[0], ""))
+            return Package(name, metadata.version(name), wanted)
+    return Package(names[0], "", wanted)
 
 
 def requirements() -> dict[str, str]:
-    """What poot says of the versions of each package that it needs, or can use: {"wgpu": "<0.33,>=0.32"}."""
+    """What poot says of the versions of each package that it needs, or can use: {"wgpu": ">=0.32,<0.33"}."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     lines = _installed() or itertools.chain.from_iterable(_checkout().values())
     found: dict[str, str] = {}
     for stated in map(Requirement, lines):
-        found.setdefault(canonicalize_name(stated.name), str(stated.specifier))
+        bounds = sorted(map(str, stated.specifier), key=lambda bound: (bound.startswith("<"), bound))
+        found.setdefault(canonicalize_name(stated.name), ",".join(bounds))
     return found
+
+
+def ailments(backend: str) -> tuple[list[str], list[str]]:
+    """What is wrong with the packages of a backend, and the commands that mend it.
+
+    A version that poot is not made for; or a folder without a package in it, which Python imports in place of one that
+    is not there: what an uninstall left behind, or a folder of that name where the program was started.
+    """
+    remarks: list[str] = []
+    commands: list[str] = []
+    for names in BACKENDS.get(backend, ()):
+        package, module = find_package(names), sys.modules.get(names[-1])
+        if package.installed and not package.fits:
+            remarks.append(f"{package.name} {package.installed} is installed, {package.wanted} is wanted")
+            commands.append(package.command)
+        elif not package.installed and module is not None and getattr(module, "__file__", None) is None:
+            for folder in list(getattr(module, "__path__", ()))[:1]:
+                remarks.append(f"what is imported as {names[-1]} is the folder {folder}, which holds no package")
+                commands.append(install(backend))
+    return remarks, commands
+
+
+def mend_import(backend: str) -> str:
+    """What to do where the first package of a backend cannot be imported; "" where `ailments` says it."""
+    package = find_package(BACKENDS[backend][0])
+    command = package.command.replace("install", "install --force-reinstall", 1) if package.installed else ""
+    return "" if package.installed and not package.fits else f"run `{command or install(backend)}`."
 
 
 def install(backend: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from poot.backends.device import backend_module, backend_names, open_device
 from poot.backends.packages import BACKENDS, Package, find_package
-from poot.errors import PootError
+from poot.errors import DeviceUnavailableError, PootError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +27,18 @@ class Survey:
 
     @property
     def reason(self) -> str:
-        """Why the backend is absent, in one sentence: what failed, and which version of a package may be the cause."""
+        """Why the backend is absent, in one sentence."""
         if self.error is None:
             return ""
-        message = str(self.error.args[0] if self.error.args else self.error)
         if isinstance(self.error, PootError):
-            message = cause(self.error)
-        wrong = [each for each in self.packages if each.installed and not each.fits]
-        return "; ".join([message, *(f"{p.name} {p.installed} is installed, {p.wanted} is wanted" for p in wrong)])
+            return cause(self.error)
+        return str(self.error.args[0] if self.error.args else self.error)
 
     @property
     def remedy(self) -> str:
-        """The command that would mend it, with what it brings."""
-        if self.error is None:
-            return ""
-        for package in self.packages:
-            if package.installed and not package.fits:
-                return f"run `pip install '{package.name}{package.wanted}'`."
-        return self.error.remedy if isinstance(self.error, PootError) else ""
+        """The command that would mend it; to ask for the devices, as errors have it, is none."""
+        remedy = self.error.remedy if isinstance(self.error, PootError) else ""
+        return "" if remedy == DeviceUnavailableError.default_remedy else remedy
 
 
 def cause(error: PootError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 from poot.api.devices import Device, device
 from poot.backends import cache
-from poot.backends.packages import Package, find_package, requirements
+from poot.backends.packages import Package, find_package
 from poot.backends.settings import KNOWN, switch
 from poot.backends.survey import Survey, cause, poot_version, python_version, survey
 from poot.errors import PootError
@@ -80,7 +81,9 @@ def examine(wanted: str | None = None) -> Facts:
     problems = list(_broken(devices, packages))
     default = ""
     try:
-        default = device().name
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it falls back from is told below
+            default = device().name
     except PootError as error:
         _tell(problems, error, "the default device does not open: ")
     if wanted is not None:
@@ -119,21 +122,21 @@ def _tell(problems: list[str], error: PootError, what: str = "") -> None:
 
 def _packages(devices: tuple[Survey, ...]) -> Iterator[Package]:
     """What is installed of the packages that poot uses, each once; those that are needed first."""
-    seen: set[str] = set()
-    for name in (*_NEEDED, *(package.name for each in devices for package in each.packages), *_OPTIONAL):
-        if name not in seen:
-            seen.add(name)
-            yield find_package((name,))
+    found = [find_package((name,)) for name in _NEEDED]
+    found += [package for each in devices for package in each.packages]
+    found += [find_package((name,)) for name in _OPTIONAL]
+    yield from {package.name: package for package in found}.values()
 
 
 def _broken(devices: tuple[Survey, ...], packages: tuple[Package, ...]) -> Iterator[str]:
     """Packages that do not fit, and devices whose packages are there and that do not open."""
+    told = " ".join(each.reason for each in devices)
     for package in packages:
-        if package.installed and not package.fits:
-            yield f"{package.name} {package.installed} is installed, poot is made for {package.wanted}"
+        if package.installed and not package.fits and f"{package.name} {package.installed} is installed" not in told:
+            has = f"{package.name} {package.installed} is installed, poot is made for {package.wanted}"
+            yield f"{has}; run `{package.command}`"
         elif not package.installed and package.name in _NEEDED:
-            wanted = f"{package.name}{requirements().get(package.name, '')}"
-            yield f"{package.name} is not installed; run `pip install '{wanted}'`"
+            yield f"{package.name} is not installed; run `{package.command}`"
     for each in devices:
         if each.error is not None and each.packages and each.packages[0].installed:
             yield f"{each.name}: " + "; ".join(filter(None, (" ".join(each.reason.split()), each.remedy)))

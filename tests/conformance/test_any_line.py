@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import signal
 import sys
@@ -18,7 +19,7 @@ import poot
 from poot import StepInputs
 from poot.api.devices import Device
 from poot.backends.toolchain import clear_memory
-from poot.errors import EngineError
+from poot.errors import EngineError, PootError
 from tests.lives import Life, N, full
 
 ROOT = str(Path(poot.__file__).parent)
@@ -230,6 +231,114 @@ def test_another_thread_may_call_at_any_line_of_a_call(device: Device, first: bo
 
     run()
     elsewhere(run, action, lambda found: calls.right(found, 3))
+
+
+@poot.kernel
+def shifted(a: poot.In[poot.f32], b: poot.Out[poot.f32], by: poot.i32) -> None:
+    i = poot.thread_index()
+    if i < len(b):
+        b[i] = a[i + by]
+
+
+@pytest.mark.parametrize(("by", "most"), [(0, 1000), (1, 40)])
+def test_another_thread_may_read_at_any_line_of_a_read(device: Device, by: int, most: int) -> None:
+    """Each of them learns whether the launches have failed that wrote what it reads."""
+    x, rows = poot.asarray(full(3), device=device), poot.trace(lambda x, i: x[i], device=device)
+    arrays: list[Any] = []
+
+    def make() -> None:
+        written = poot.asarray(full(0), device=device)
+        shifted(x, written, by, threads=N)
+        arrays[:] = rows(x, np.full(N, by * N, np.int32)), written
+
+    def faults() -> list[bool]:
+        found: list[bool] = []
+        for array in arrays:
+            try:
+                array.buffer_view()
+                found.append(False)
+            except IndexError:
+                found.append(True)
+        return found
+
+    def action() -> None:
+        assert faults() == [bool(by)] * 2
+
+    def want(found: list[bool]) -> bool:
+        make()
+        return found == [bool(by)] * 2
+
+    make()
+    elsewhere(faults, action, want, most)
+
+
+@dataclasses.dataclass
+class Answer:
+    """What one launch has to say."""
+
+    fault: bool
+
+    def check(self) -> None:
+        if self.fault:
+            raise PootError(message="it has failed")
+
+
+@pytest.mark.parametrize("use", ["read", "launch"])
+@pytest.mark.parametrize("kind", ["array", "buffer"])
+def test_another_thread_may_launch_at_any_line_of_a(device: Device, use: str, kind: str) -> None:
+    """Whatever a thread does with an array or a buffer, the fault of another's launch into it is told."""
+
+    def make() -> Any:
+        made: Any = poot.KernelBuffer.write(poot.f32, N) if kind == "buffer" else poot.asarray(full(3), device=device)
+        made.await_check(Answer(False))
+        return made
+
+    def faults() -> bool:
+        try:
+            written.require_checked()
+        except PootError:
+            return True
+        return False
+
+    def run() -> None:
+        nonlocal came
+        came = False
+        if use == "read":
+            faults()
+        else:
+            written.await_check(Answer(False))
+
+    def action() -> None:
+        nonlocal came
+        came = True
+        written.await_check(Answer(True))
+
+    def want(_: None) -> bool:
+        nonlocal written
+        found, written = faults(), make()
+        return found == came
+
+    written, came = make(), False
+    elsewhere(run, action, want, most=1000)
+
+
+def test_another_thread_may_put_a_buffer_where_one_puts_it(device: Device) -> None:
+    """Both have the same memory, and its contents."""
+    backend, views = device.backend, list[Any]()
+
+    def view() -> None:
+        assert (made.to_numpy() == 3).all()
+        views.append(made.view(backend, "made").buffer)
+        assert (made.to_numpy() == 3).all()
+
+    def want(_: None) -> bool:
+        nonlocal made
+        made, found = poot.KernelBuffer.read_write(full(3)), views[:]
+        views.clear()
+        return len({id(each) for each in found}) == 1
+
+    made = poot.KernelBuffer.read_write(full(3))
+    elsewhere(view, view, want, most=1000)
 
 
 def test_a_compile_may_ask_for_its_own_kernel(device: Device) -> None:

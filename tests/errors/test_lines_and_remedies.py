@@ -9,7 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ import pytest
 import poot
 from poot import StepInputs, StoredView, WeightMap, WeightStore, errors, f32, ops
 from poot.errors import (
+    AllocationError,
     ArgumentError,
     BuilderError,
     DeviceError,
@@ -167,6 +168,7 @@ def use_donated() -> Any:
 
 GRAPH = poot.trace(lambda x: x * 2).graph(f32[4])
 INPUT = GRAPH.inputs[0].value.id
+WIDE = np.broadcast_to(np.float32(1), 1 << 50)
 FOREIGN = builder().input("x", f32[4])
 ENTRY = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
 USES: dict[str, tuple[type[PootError], str, Callable[[Scene], Any]]] = {
@@ -177,6 +179,12 @@ USES: dict[str, tuple[type[PootError], str, Callable[[Scene], Any]]] = {
     "input elsewhere": (DeviceMismatchError, "input 'x' on interpret, the eng", lambda s: s.step(x=elsewhere())),
     "state elsewhere": (
         DeviceMismatchError, "state 's' on inter", lambda s: s.exe.state.__setitem__("s", elsewhere())
+    ),
+    "state of a list": (EngineError, r"there is no state \[1\]; this exe has s", lambda s: s.exe.state[cast("Any", [1])]),
+    "array past the memory": (AllocationError, "4503599627370496 bytes on the host", lambda s: poot.asarray(WIDE)),
+    "input past the memory": (
+        AllocationError, "allocate 4503599627370496 bytes on the host",
+        lambda s: poot.trace(lambda x: x.sum())(WIDE),
     ),
     "state unknown": (EngineError, "there is no state 'z'; this exe has s", lambda s: s.exe.state["z"]),
     "state lost": (StateLost, "state 's' is undefined: step 3 failed", lambda s: s.lost().exe.state["s"]),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import poot
-from poot import ops
+from poot import f32, ops
 from poot.errors import (
     AllocationError,
     ArgumentError,
@@ -22,6 +22,7 @@ from poot.errors import (
     IndexFault,
     PootError,
     ShapeError,
+    Unsupported,
     UnsupportedDTypeError,
 )
 
@@ -282,3 +283,35 @@ def test_shapes_whose_elements_no_machine_can_address(shape: tuple[int, ...]) ->
         with pytest.raises(ArgumentError, match="fewer elements than a machine can address"):
             make(shape)
     assert repr(ops.zeros((0, 2**31, 2**28))) == "Array([], shape=(0, 2147483648, 268435456), dtype=f32)"
+
+
+@pytest.mark.parametrize("extent", [2**60, 2**62, 2**63, 2**64 + 1])
+def test_specs_whose_elements_no_machine_can_address(extent: int) -> None:
+    """Those that a program would take, and those that operations make on the way, at the user's line."""
+
+    def grows(x: poot.Array, y: poot.Array) -> poot.Array:
+        return ops.sum(x @ y)
+
+    half = 2 ** (extent.bit_length() // 2)
+    for make in (
+        lambda: f32[extent],
+        lambda: poot.bool_[0, extent],
+        lambda: poot.trace(lambda x: x + 1)(np.broadcast_to(np.float32(1), (2**60,))),
+        lambda: poot.trace(grows).program(f32[half, 1], f32[1, half], device="cpu"),
+        lambda: poot.trace(lambda x: ops.concat([x, x])).program(f32[2**60 - 1], device="cpu"),
+    ):
+        with pytest.raises(ArgumentError, match="fewer elements than a machine can address") as caught:
+            make()
+        assert caught.value.where is not None and caught.value.where.file == __file__
+
+
+@pytest.mark.parametrize("name", ["cpu", "interpret", "opencl", "wgpu", "cuda:sm_90", "hip:gfx942"])
+def test_programs_for_as_many_elements_as_there_may_be(name: str) -> None:
+    """They are compiled, or refused with a remedy: nothing overflows on the way."""
+    target = poot.Target.parse(name)
+    for function in (lambda x: x * 2, ops.sum, lambda x: x[:3], ops.cumulative_sum, lambda x: (x + x[::-1]).mean()):
+        graph = poot.trace(function).graph(f32[2**60 - 1])
+        try:
+            poot.compile(graph, target, poot.CompileOptions())
+        except Unsupported as error:
+            assert error.remedy and error.where is not None and error.where.file == __file__

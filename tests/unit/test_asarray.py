@@ -134,6 +134,7 @@ def test_misuse_of_the_engine_is_told_by_type() -> None:
         "load_weights: NoneType given": lambda: engine.load_weights(None),  # type: ignore[arg-type]
         "add_entry: NoneType given": lambda: engine.add_entry(exe, None),  # type: ignore[arg-type]
         "step: inputs: dict given, expected StepInputs": lambda: engine.step(exe, entry, {"x": array}),  # type: ignore[arg-type]
+        "step: sync: int given, expected something to call": lambda: engine.step(exe, entry, sync=3),  # type: ignore[arg-type]
         "push: name: int given": lambda: StepInputs().push(3, array),  # type: ignore[arg-type]
         "WeightStore: name: 3 given": lambda: WeightStore.from_arrays({3: array}),  # type: ignore[dict-item]
         "compile: target: 'cpu' given": lambda: poot.compile(program.graph, "cpu"),  # type: ignore[arg-type]

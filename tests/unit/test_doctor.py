@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,6 +48,20 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
         if name.startswith(("poot.backends.opencl", "poot.backends.wgpu")):
             monkeypatch.delitem(sys.modules, name)
     return monkeypatch
+
+
+def take_out(fresh: pytest.MonkeyPatch, *modules: str) -> None:
+    """Packages are not installed, and cannot be imported."""
+    original = metadata.version
+
+    def version(name: str) -> str:
+        if name.startswith(modules):
+            raise metadata.PackageNotFoundError(name)
+        return original(name)
+
+    fresh.setattr(metadata, "version", version)
+    for module in modules:
+        fresh.setitem(sys.modules, module, None)
 
 
 def report(name: str) -> Any:
@@ -144,7 +159,7 @@ def test_the_command_itself() -> None:
 
 @pytest.mark.parametrize(("name", "package"), [("opencl", "pyopencl"), ("wgpu", "wgpu"), ("cuda", "cupy")])
 def test_a_missing_package(fresh: pytest.MonkeyPatch, name: str, package: str) -> None:
-    fresh.setitem(sys.modules, package, None)
+    take_out(fresh, package)
     found = report(name)
     assert not found.available and package in found.reason
     assert f"run `pip install 'poot[{name}]'`" in found.remedy
@@ -204,7 +219,7 @@ def test_an_nvidia_driver_that_does_not_answer(fresh: pytest.MonkeyPatch, capsys
     assert "cudaErrorInsufficientDriver" in found.reason and "nvidia-smi" in found.remedy
     fresh.setattr(api_devices, "_usual", None)
     fresh.setattr(api_devices, "_fallen_back", False)
-    fresh.setattr(api_devices.importlib.util, "find_spec", lambda name: object())
+    fresh.setattr(api_devices.importlib.util, "find_spec", lambda name: SimpleNamespace(origin="here"))
     fresh.delenv("POOT_DEVICE", raising=False)
     with pytest.warns(UserWarning, match="`poot doctor` says more"):
         assert poot.device().name == "cpu"
@@ -252,8 +267,7 @@ def test_a_poot_that_is_not_installed(
     fresh.setattr(metadata, "requires", requires)
     fresh.setattr(packages, "_PYPROJECT", packages._PYPROJECT if beside else tmp_path / "pyproject.toml")
     needed = {"opencl": "pyopencl", "wgpu": "wgpu", "cuda": "cupy"}
-    for package in needed.values():
-        fresh.setitem(sys.modules, package, None)
+    take_out(fresh, *needed.values())
     for name, package in needed.items():
         remedy = report(name).remedy
         assert "poot[" not in remedy
@@ -312,7 +326,8 @@ def test_a_package_whose_version_is_none(fresh: pytest.MonkeyPatch, capsys: pyte
     fresh.setattr("poot.cli.doctor.survey", lambda: HERE)
     code, facts = doctor(capsys)
     wanted = packages.requirements()["numpy"]
-    assert code == 1 and facts["problems"] == [f"numpy of our own is installed, poot is made for {wanted}"]
+    told = f"numpy of our own is installed, poot is made for {wanted}; run `pip install 'numpy{wanted}'`"
+    assert code == 1 and facts["problems"] == [told]
 
 
 def test_what_every_installation_has_is_what_poot_depends_on(fresh: pytest.MonkeyPatch) -> None:

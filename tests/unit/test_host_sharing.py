@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import weakref
@@ -336,3 +337,30 @@ def test_an_array_and_a_view_of_its_memory_are_refused_in_one_launch(device_name
     half = poot.asarray(memory[4:], device=device_name, copy=False)
     increase(memory[:4], half, threads=4, device=device_name)
     assert memory.tolist() == [0, 1, 2, 3, 4, 6, 8, 10, 8]
+
+
+# --- copies ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "made_of",
+    [
+        copy.copy,
+        copy.deepcopy,
+        ops.copy,
+        ops.positive,
+        ops.clip,
+        lambda x: x.T,
+        lambda x: x[:],
+        lambda x: x.at[:0].set(0),
+    ],
+)
+def test_what_is_made_of_shared_memory_has_read_it(device_name: str, made_of: Callable[[Any], Any]) -> None:
+    if not shares_host(device_name):
+        return
+    memory = np.ones(1 << 20, np.float32)
+    for _ in range(2):
+        memory[:] = 1
+        made = made_of(poot.asarray(memory, device=device_name, copy=False))
+        memory[:] = 2
+        assert (np.asarray(made) == 1).all()

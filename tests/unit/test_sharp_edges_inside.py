@@ -56,7 +56,7 @@ def test_eager_ends_with_its_block_even_after_an_error() -> None:
 def test_a_debugger_shows_values_line_by_line() -> None:
     output = io.StringIO()
     commands = io.StringIO("b block\nc\nnext\np y\np y.sum()\np x.shape\nc\n")
-    debugger = pdb.Pdb(stdin=commands, stdout=output, readrc=False)
+    debugger = pdb.Pdb(stdin=commands, stdout=output, readrc=False, nosigint=True)
     debugger.use_rawinput = False
     with poot.eager():
         result = debugger.runcall(lambda: block(poot.asarray(ONES)))

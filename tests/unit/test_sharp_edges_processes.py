@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,20 +103,19 @@ def test_a_child_process_works_as_its_parent_does(method: str, tmp_path: Path) -
     assert done.stdout == "well\n", done.stderr
 
 
-def test_devices_and_engines_refuse_to_be_pickled() -> None:
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_devices_and_engines_refuse_to_be_pickled_and_copied(copied: Callable[[Any], Any]) -> None:
     device = poot.device("cpu")
     with pytest.raises(DeviceError, match=r"a device cannot be pickled or copied(.|\n)*keep its name"):
-        pickle.dumps(device)
+        copied(device)
     engine = poot.Engine(device)
-    with pytest.raises(EngineError, match="cannot be pickled"):
-        pickle.dumps(engine)
     exe = engine.load_weights(poot.WeightStore.from_arrays({"w": np.ones(3, np.float32)}))
-    with pytest.raises(EngineError, match="cannot be pickled"):
-        pickle.dumps(exe)
     graph = poot.trace(lambda w: w * 2.0).graph(poot.f32[3], constants=("w",))
     program = poot.compile(graph, device.target, poot.CompileOptions(poot.CompileLimits.STANDARD))
-    with pytest.raises(EngineError, match="cannot be pickled"):
-        pickle.dumps(engine.add_entry(exe, program))
+    entry = engine.add_entry(exe, program)
+    for each in (engine, exe, exe.state, entry, engine.step(exe, entry)):
+        with pytest.raises(EngineError, match="cannot be pickled or copied"):
+            copied(each)
 
 
 def test_a_local_function_says_that_it_cannot_be_pickled() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import types
 from typing import Any
 
@@ -15,6 +16,11 @@ from poot.api import traced as traced_module
 SCALE = 2.0
 TABLE = {"w": np.full(3, 10.0, np.float32), "names": ["a"]}
 MODULE_WEIGHT = np.arange(3, dtype=np.float32)
+
+
+class Weights:
+    def __init__(self, scale: Any) -> None:
+        self.scale = scale
 
 
 def same(a: Any, b: Any) -> bool:
@@ -51,6 +57,30 @@ def test_contents_of_a_closure_array_are_seen_and_do_not_retrace() -> None:
     weight[:] = 4.0
     assert traces_of(f, lambda: f(ones())) == 0
     assert same(f(ones()), ones() * 5)
+
+
+def test_two_threads_that_call_a_function_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that comes later learns nothing new of the function's names, and follows them all the same."""
+    weights = types.SimpleNamespace(layer=Weights(ones()))
+
+    def f(x: Any) -> Any:
+        return x * weights.layer.scale
+
+    first = poot.trace(f)
+    search = traced_module.reachable_names
+
+    def late(roots: Any) -> frozenset[str]:
+        monkeypatch.setattr(traced_module, "reachable_names", search)
+        thread = threading.Thread(target=lambda: first(ones()))
+        thread.start()
+        thread.join()
+        return search(roots)
+
+    monkeypatch.setattr(traced_module, "reachable_names", late)
+    assert same(first(ones()), ones())
+    weights.layer.scale = ones() * 5
+    assert same(first(ones()), ones() * 5)
+    assert same(poot.trace(f)(ones()), ones() * 5)
 
 
 def test_a_replaced_closure_array_is_seen() -> None:

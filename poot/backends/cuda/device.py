@@ -37,7 +37,7 @@ from poot.backends.device import (
     Recording,
 )
 from poot.backends.inherited import ask_driver, driver_absent, require_process
-from poot.backends.packages import install
+from poot.backends.packages import mend_import
 from poot.backends.toolchain import CompiledKernel
 from poot.errors import AllocationError, CompileError, DeviceError, DeviceLostError, DeviceUnavailableError
 from poot.target import Language, Target
@@ -322,8 +322,9 @@ def make_device(ordinal: int) -> CudaDevice:
         raise DeviceUnavailableError(
             device=name,
             message=f"CuPy cannot be imported ({error}); {known}",
-            remedy=f"run `{install('cuda')}`"
-            + ("." if driver else ", on a machine with an NVIDIA GPU and its driver."),
+            remedy=mend_import("cuda")
+            if driver
+            else f"{mend_import('cuda').rstrip('.') or 'do so'}, on a machine with an NVIDIA GPU and its driver.",
         ) from error
     ask_driver("cuda")
     runtime = cupy.cuda.runtime

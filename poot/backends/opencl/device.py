@@ -256,12 +256,10 @@ class OpenCLDevice:
         source = compiled.artifact
         assert isinstance(source, ThreadsSource)
         with self._using("load"):
-            program = self._programs.get(source.text)
-            if program is None:
-                program = self._programs[source.text] = self._build(compiled, source)
-                if len(self._programs) > _PROGRAMS:
-                    self._programs.popitem(last=False)
-            self._programs.move_to_end(source.text)
+            program = self._programs.pop(source.text, None) or self._build(compiled, source)
+            self._programs[source.text] = program  # now the one that was used last
+            if len(self._programs) > _PROGRAMS:
+                self._programs.popitem(last=False)
             kernel = ClKernel(compiled, program)
             self._inherited.note(kernel)
             return kernel
@@ -366,7 +364,7 @@ def make_device(ordinal: int) -> OpenCLDevice:
         found = devices()
         if ordinal >= len(found):
             names = ", ".join(f"{device.name} ({platform.name})" for platform, device in found) or "none"
-            raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=f"OpenCL devices here: {names}")
+            raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=f"devices here, from 0 on: {names}")
         return OpenCLDevice(f"opencl:{ordinal}" if ordinal else "opencl", found[ordinal][1])
     except cl.Error as error:
         raise DeviceUnavailableError(device=f"opencl:{ordinal}", message=str(error)) from error

@@ -10,7 +10,7 @@ import contextlib
 from typing import Any
 
 from poot.backends.inherited import ask_driver, driver_absent
-from poot.backends.packages import install
+from poot.backends.packages import mend_import
 from poot.backends.settings import selector, settle
 from poot.dtypes import ALL, f64
 from poot.errors import DeviceUnavailableError
@@ -20,7 +20,7 @@ try:
     import pyopencl as cl
 except (ImportError, OSError) as error:
     raise DeviceUnavailableError(
-        device="opencl", message=str(error), remedy=f"run `{install('opencl')}`, which brings pyopencl."
+        device="opencl", message=f"PyOpenCL cannot be imported ({error})", remedy=mend_import("opencl")
     ) from error
 
 

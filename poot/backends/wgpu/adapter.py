@@ -16,7 +16,7 @@ from collections.abc import Generator
 from typing import Any
 
 from poot.backends.inherited import ask_driver, driver_absent
-from poot.backends.packages import install
+from poot.backends.packages import mend_import
 from poot.backends.settings import selector, settle
 from poot.dtypes import ALL, f64, i64, u64
 from poot.errors import DeviceUnavailableError, PootError
@@ -26,7 +26,7 @@ try:
     import wgpu
 except (ImportError, OSError) as error:
     raise DeviceUnavailableError(
-        device="wgpu", message=str(error), remedy=f"run `{install('wgpu')}`, which brings wgpu."
+        device="wgpu", message=f"wgpu cannot be imported ({error})", remedy=mend_import("wgpu")
     ) from error
 
 _BACKENDS = ("Vulkan", "Metal", "D3D12")
@@ -111,7 +111,7 @@ def adapter(ordinal: int) -> Any:
         names = ", ".join(f"{a.info['device']} ({a.info['backend_type']})" for a in found)
         raise DeviceUnavailableError(
             device=f"wgpu:{ordinal}" if ordinal else "wgpu",
-            message=f"adapters here: {names}" if names else "no adapter for Vulkan, Metal or Direct3D 12",
+            message=f"adapters here, from 0 on: {names}" if names else "no adapter for Vulkan, Metal or Direct3D 12",
             remedy=None if names else _REMEDY,
         )
     return found[ordinal]

@@ -252,13 +252,13 @@ class WgpuDevice:
         source = compiled.artifact
         assert isinstance(source, ThreadsSource)
         with self._using(f"load of kernel {compiled.kernel.name}"):
-            kernel = self._kernels.get(source.text)
+            kernel = self._kernels.pop(source.text, None)
             if kernel is None or kernel.compiled is not compiled:
-                kernel = self._kernels[source.text] = WgpuKernel(self._device, compiled)
+                kernel = WgpuKernel(self._device, compiled)
                 self._inherited.note(kernel)
-                if len(self._kernels) > _KERNELS:
-                    self._kernels.popitem(last=False)
-            self._kernels.move_to_end(source.text)
+            self._kernels[source.text] = kernel  # now the one that was used last
+            if len(self._kernels) > _KERNELS:
+                self._kernels.popitem(last=False)
             return kernel
 
     def record(

@@ -212,15 +212,13 @@ class Dispatch:
                 raise _misplaced(self.kernel.compiled, byte, place.itemsize)
             params.set(place.word, first)
             key.append((buffer.serial, start))
-        found = self._groups.get(tuple(key))
+        found = self._groups.pop(tuple(key), None)
         if found is None:
             buffers = [table[place.position].buffer for place in self.places]
             found = self._make_group(device, buffers, key, params.memory, limit)
-            self._groups[tuple(key)] = found
-            if len(self._groups) > _BIND_GROUPS:
-                self._groups.popitem(last=False)
-        else:
-            self._groups.move_to_end(tuple(key))
+        self._groups[tuple(key)] = found  # now the one that was used last
+        if len(self._groups) > _BIND_GROUPS:
+            self._groups.popitem(last=False)
         return found
 
     def _make_group(

@@ -126,9 +126,17 @@ def _parsed(function: FunctionType) -> _File:
     if not lines:
         raise KernelSourceError(message=f"Python has no source for {function.__qualname__} ({file})", remedy=_REMEDY)
     known = _files.get(file)
-    if known is not None and (known.lines is lines or known.lines == lines):
-        _files.move_to_end(file)
-        return known
+    if known is None or not (known.lines is lines or known.lines == lines):
+        known = _parse(function, lines)
+    _files.pop(file, None)
+    _files[file] = known  # now the one that was used last
+    while len(_files) > _KEPT:
+        _files.popitem(last=False)
+    return known
+
+
+def _parse(function: FunctionType, lines: list[str]) -> _File:
+    file = function.__code__.co_filename
     try:
         tree = ast.parse("".join(lines), file)
     except SyntaxError as error:
@@ -148,10 +156,7 @@ def _parsed(function: FunctionType) -> _File:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min((decorator.lineno for decorator in node.decorator_list), default=node.lineno)
             functions.setdefault(min(first, node.lineno), []).append(node)
-    _files[file] = _File(lines, functions, _compiled(tree, function.__code__))
-    while len(_files) > _KEPT:
-        _files.popitem(last=False)
-    return _files[file]
+    return _File(lines, functions, _compiled(tree, function.__code__))
 
 
 def _compiled(tree: ast.Module, like: CodeType) -> dict[int, list[CodeType]]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import operator
-import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from poot.dtypes import bool_
+from poot.dtypes import ADDRESSABLE, bool_, too_many
 from poot.errors import ArgumentError, ArgumentTypeError
 from poot.trace.array import Axis, is_array, python_number
 from poot.trace.source import user_location
-
-_WIDEST = 8  # bytes of an element
 
 
 def static_int(value: Any, what: str) -> int:
@@ -46,10 +42,8 @@ def shape_argument(value: Any, what: str = "shape") -> tuple[int, ...]:
     shape = static_ints(value, what)
     if any(extent < 0 for extent in shape):
         raise ArgumentError(what=what, actual=shape, expected="non-negative extents", where=user_location())
-    if math.prod(extent or 1 for extent in shape) > sys.maxsize // _WIDEST:
-        raise ArgumentError(
-            what=what, actual=shape, expected="fewer elements than a machine can address", where=user_location()
-        )
+    if too_many(shape):
+        raise ArgumentError(what=what, actual=shape, expected=ADDRESSABLE, where=user_location())
     return shape
 
 
