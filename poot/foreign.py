@@ -68,6 +68,15 @@ def as_numpy(value: Any, what: str) -> np.ndarray[Any, Any]:
     return np.asarray(value) if found is None else found
 
 
+def numbers(value: Any) -> np.ndarray[Any, Any]:
+    """What NumPy makes of nested lists of numbers; ints that no one dtype of 64 bits holds stay ints, as objects."""
+    found = np.asarray(value)
+    if found.dtype == np.float64 and found.size and np.abs(found).max() >= 2.0**63:
+        exact = np.asarray(value, object)
+        return exact if all(isinstance(item, int) for item in exact.flat) else found
+    return found
+
+
 def _cast(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """What NumPy makes of numbers, and of other libraries' arrays, at a dtype."""
     what, expected = f"{dtype}(…)", "an array, a number, or nested lists of numbers"

@@ -158,14 +158,14 @@ class Array(Placed):
             raise ShapeError(what="item()", actual=self.shape, expected="exactly one element, or an index")
         try:
             return cast("bool | int | float", value.item(*index))
-        except IndexError:
+        except (IndexError, OverflowError):
             extents = (value.size,) if len(index) == 1 else value.shape
             pairs = [(place, axis) for axis, place in enumerate(index) if not -extents[axis] <= place < extents[axis]]
             place, axis = pairs[0]
             raise IndexFault(
                 what="item", index=place, axis=axis, extent=extents[axis], where=user_location(), remedy=""
             ) from None
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError):
             raise ArgumentTypeError(
                 what="item", actual=f"{index!r:.60}", expected=f"an int, or {value.ndim} of them, one an axis"
             ) from None
