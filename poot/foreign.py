@@ -61,11 +61,16 @@ def host_array(value: Any, what: str) -> np.ndarray[Any, Any] | None:
 
 
 def as_numpy(value: Any, what: str) -> np.ndarray[Any, Any]:
-    """What `np.asarray` gives, and of other libraries' arrays what `host_array` gives."""
+    """What `np.asarray` gives, and of other libraries' arrays what `host_array` gives; ArgumentError for no array."""
     if isinstance(value, (np.ndarray, np.generic, int, float)) or has(value, "__poot_astype__"):
         return np.asarray(cast("Any", value))
     found = host_array(value, what) if has_elements(value) else None
-    return np.asarray(value) if found is None else found
+    if found is not None:
+        return found
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ArgumentError(what=what, actual=value, expected=f"an array ({error})") from None
 
 
 def numbers(value: Any) -> np.ndarray[Any, Any]:

@@ -17,8 +17,9 @@ from poot.backends.binding import check_array
 from poot.backends.device import BufferView, DeviceBackend, LaunchSpec
 from poot.backends.loss import require_alive
 from poot.backends.toolchain import CompiledKernel
-from poot.dtypes import ArraySpec, DTypeLike, as_dtype
+from poot.dtypes import ArraySpec, DTypeLike, as_dtype, check_plain
 from poot.errors import ArgumentError, DeviceMismatchError
+from poot.foreign import as_numpy
 from poot.kernel.faults import fault_error
 from poot.kernel.ir import FAULT_WORDS, Access, BufferParam, ScalarParam
 from poot.kernel.parse.definition import Size, Triple, triple
@@ -97,7 +98,8 @@ class KernelBuffer(Awaited):
 
 
 def _copied(access: Access, array: Any) -> KernelBuffer:
-    host = array.numpy() if isinstance(array, DeviceArray) else np.asarray(array)
+    check_plain(array, "KernelBuffer")
+    host = array.numpy() if isinstance(array, DeviceArray) else as_numpy(array, "KernelBuffer")
     spec = ArraySpec(as_dtype(host.dtype, "KernelBuffer"), host.shape)
     return KernelBuffer(access, spec, check_array("KernelBuffer", host, spec).copy())
 

@@ -74,7 +74,7 @@ def asarray(
     host = check_array("array", array, spec)
     shared = backend.import_host(host) if np.shares_memory(host, array) or not array.size else None
     if shared is None:
-        raise _needs_copy(f"this array, which {backend.name} cannot share,")
+        raise _needs_copy(_unshared(array, backend))
     return DeviceArray(Lent(backend, shared), spec)  # the host array goes with its last reference
 
 
@@ -95,6 +95,16 @@ def _from_ours(
     if wanted is not None and moved.dtype is not wanted:
         return ops.astype(moved, wanted)
     return moved.__copy__() if copy and not moves else moved
+
+
+def _unshared(array: np.ndarray[Any, Any], backend: DeviceBackend) -> str:
+    """What keeps a device from using an array of NumPy's where it lies."""
+    flags = array.flags
+    if not flags.c_contiguous:
+        return f"an array that is not contiguous, of strides {array.strides},"
+    if not (flags.aligned and array.dtype.isnative):
+        return "an array of another byte order" if flags.aligned else "an array that is not aligned to its elements"
+    return f"an array of the host's to {backend.name}"
 
 
 def _needs_copy(what: str) -> ArgumentError:

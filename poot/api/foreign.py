@@ -23,7 +23,7 @@ def device_array(value: Any, what: str, *, copy: bool | None = None) -> DeviceAr
     `what` names the array in errors.
     DeviceUnavailableError says what is missing for its device.
     """
-    ordinal = gpu_of(value)
+    ordinal = gpu_of(value, what)
     if ordinal is None:
         return None
     backend: DeviceBackend = open_device(f"cuda:{ordinal}")

@@ -60,7 +60,8 @@ def as_array(kernel: str, parameter: BufferParameter, value: Any) -> ArrayLike:
             return found
     remedy = "pass a NumPy array, a poot.Array, or any array that has DLPack."
     if isinstance(value, (list, tuple)):
-        remedy = "make it an array: np.array(…, np.float32)."
+        name = "float32" if isinstance(parameter.element, TypeVar) else parameter.element.dtype.name
+        remedy = f"make it an array: np.array(…, {f'np.{name}' if hasattr(np, name) else repr(name)})."
     kind = type(cast("object", value)).__name__
     fail(kernel, f"`{parameter.name}` is a {kind}, where {shown(parameter)} needs an array", remedy)
 

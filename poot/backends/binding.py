@@ -57,7 +57,7 @@ def check_elements(what: str, value: Any, spec: ArraySpec, device: DeviceBackend
     if home is not None and hasattr(home, "replay"):
         return _check_ours(what, cast("OnDevice", value), spec, device)
     sharing = sharing_of(device)
-    number = None if sharing is None else gpu_of(value)
+    number = None if sharing is None else gpu_of(value, what)
     if sharing is None or number is None:
         return check_array(what, value, spec)
     if number != sharing.device()[1]:

@@ -147,7 +147,10 @@ class DeviceBackend(Protocol):
     target: Target
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Memory for `nbytes` (0 is allowed), aligned to 64 bytes; contents are undefined."""
+        """Memory for `nbytes` (0 is allowed), aligned to 8 bytes and as kernels need it; contents are undefined.
+
+        AllocationError where there is not so much.
+        """
         ...
 
     def free(self, buffer: Buffer) -> None:

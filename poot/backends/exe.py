@@ -204,6 +204,11 @@ class Exe(Unique):
         self.readable = True
         _exes.add(self)
 
+    @override
+    def __repr__(self) -> str:
+        counts = f"{len(self.weights)} weights, {len(self.states)} states and {len(self.entries)} entries"
+        return f"<Exe of {counts} on {self.engine.device.name}>" if self.loaded else "<Exe that was unloaded>"
+
     @property
     def state(self) -> StateView:
         return StateView(self)

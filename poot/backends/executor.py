@@ -29,7 +29,7 @@ from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
 from poot.backends.progress import working
 from poot.backends.prologue import Kept
-from poot.backends.weights import Wanting, WeightMap, WeightStore, compare_weights, refuse, wanted_specs
+from poot.backends.weights import Wanting, WeightMap, WeightStore, compare_weights, expect, refuse, wanted_specs
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentTypeError, EngineError, EvaluateError
 from poot.kernel.ir import FAULT_WORDS
@@ -37,6 +37,13 @@ from poot.plan.program import Program
 
 HostArray = np.ndarray[Any, Any]
 _CLEAR = np.zeros(FAULT_WORDS, np.int32)
+
+# What arguments are, and the call that has them right.
+_EXE, _ENTRY = "what load_weights returned", "what add_entry returned"
+_STORE = "make it one: poot.WeightStore.from_arrays(…) of arrays by name, from_safetensors(…) of files."
+_MAP = 'make it one: poot.WeightMap({"w": "layer.weight"}).'
+_PROGRAM = "make one: f.program(…, device=engine.device.name), or poot.compile(graph, engine.device.target)."
+_STEP = 'write engine.step(exe, entry, StepInputs().push("name", array)).'
 
 
 class HasProgram(Protocol):
@@ -93,15 +100,9 @@ class Engine(Unique):
         files in place.  With `wanting` (graphs, programs or staged programs), constants that are missing, unwanted, of
         another shape or dtype are all listed in one WeightsError, before anything is written.
         """
-        if not isinstance(store, WeightStore):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ArgumentTypeError(what="load_weights", actual=type(store).__name__, expected="a WeightStore")
+        expect("load_weights: store", store, WeightStore, "a WeightStore", _STORE)
         chosen = WeightMap.identity(store) if weight_map is None else weight_map
-        if not isinstance(chosen, WeightMap):  # pyright: ignore[reportUnnecessaryIsInstance]
-            remedy = 'make it one: poot.WeightMap({"w": "layer.weight"}).'
-            actual = type(cast("object", weight_map)).__name__
-            raise ArgumentTypeError(
-                what="load_weights: weight_map", actual=actual, expected="a WeightMap", remedy=remedy
-            )
+        expect("load_weights: weight_map", chosen, WeightMap, "a WeightMap", _MAP)
         arrays = chosen.resolve(store, wanting)
         with contextlib.ExitStack() as failed:
             weights: dict[str, tuple[Buffer, ArraySpec]] = {}
@@ -135,10 +136,12 @@ class Engine(Unique):
         WeightsError lists constants that the exe has no weight for, or one of another dtype or shape; EngineError for a
         state that another entry declared differently, or a program made for another target.
         """
+        expect("add_entry: exe", exe, Exe, _EXE)
         program = getattr(staged, "program", staged)
         if not isinstance(program, Program):
-            expected = "what compile or compile_staged returns"
-            raise ArgumentTypeError(what="add_entry", actual=type(staged).__name__, expected=expected)
+            raise ArgumentTypeError(
+                what="add_entry: program", actual=type(staged).__name__, expected="a program", remedy=_PROGRAM
+            )
         with exe.changing("add_entry"):
             self._require_mine(exe)
             if program.target != self.device.target:
@@ -210,6 +213,7 @@ class Engine(Unique):
 
     def remove_entry(self, entry: Entry) -> None:
         """Free what belongs to the entry alone; state stays with its exe.  EngineError if it was removed before."""
+        expect("remove_entry", entry, Entry, _ENTRY)
         with entry.exe.changing("remove_entry"):
             self._require_mine(entry.exe)
             self._require_active(entry)
@@ -226,6 +230,7 @@ class Engine(Unique):
 
     def unload(self, exe: Exe) -> None:
         """Free an exe's weights, states and entries.  EngineError if it was unloaded before."""
+        expect("unload", exe, Exe, _EXE)
         with exe.changing("unload"):
             self._require_mine(exe)
             exe.loaded = False
@@ -257,15 +262,13 @@ class Engine(Unique):
         state as after it; where not even that is certain, StateLost is raised whenever the state is used, until it is
         set or reset.  Donated states are lost with any step that fails or faults while it runs.
         """
-        if inputs is not None and not isinstance(inputs, StepInputs):  # pyright: ignore[reportUnnecessaryIsInstance]
-            remedy = 'write StepInputs().push("name", array).'
-            raise ArgumentTypeError(
-                what="step: inputs", actual=type(inputs).__name__, expected="StepInputs", remedy=remedy
-            )
-        if sync is not None and not callable(sync):  # pyright: ignore[reportUnnecessaryComparison]
-            remedy = "pass a function without parameters."
-            raise ArgumentTypeError(
-                what="step: sync", actual=type(sync).__name__, expected="something to call", remedy=remedy
+        expect("step: exe", exe, Exe, _EXE, _STEP)
+        expect("step: entry", entry, Entry, _ENTRY, _STEP)
+        if inputs is not None:
+            expect("step: inputs", inputs, StepInputs, "StepInputs", _STEP)
+        if sync is not None:
+            expect(
+                "step: sync", sync, cast("type", Callable), "something to call", "pass a function without parameters."
             )
         exe.require_idle("step")
         self._require_bound(exe, entry)

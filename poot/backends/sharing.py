@@ -54,8 +54,8 @@ def gpu_protocol(value: Any) -> str | None:
     return next((name for name in ("__dlpack_device__", "__cuda_array_interface__") if has(value, name)), None)
 
 
-def gpu_of(value: Any) -> int | None:
-    """The number of the GPU where an array lies; None where it lies on none.
+def gpu_of(value: Any, what: str) -> int | None:
+    """The number of the GPU where an array, `what` in messages, lies; None where it lies on none.
 
     ExchangeError for an array that does not say where it lies as its protocol has it.
     """
@@ -72,7 +72,7 @@ def gpu_of(value: Any) -> int | None:
             return None
         address = operator.index(facts["data"][0] or 0)
     except Exception as error:  # whatever the other library raises, or the answer is
-        refuse(value, protocol, error)
+        refuse(value, f"{what}, {protocol}", error)
     return _owner(address) if address else 0
 
 

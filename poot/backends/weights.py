@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
+from typing_extensions import override
 
 from poot.backends.safetensor_files import read_safetensors
 from poot.dtypes import ArraySpec, DType, as_dtype, check_plain
@@ -17,16 +18,22 @@ from poot.foreign import as_numpy
 
 HostArray = np.ndarray[Any, Any]
 
+_LONGEST = 60  # characters of a value in a message
+
 
 class WeightStore:
     """Named host arrays, bytes as stored.  Made by `from_arrays` or `from_safetensors`."""
 
     def __init__(self, arrays: Mapping[str, HostArray], formats: Mapping[str, str] | None = None) -> None:
-        _expect("WeightStore", arrays, Mapping, "arrays by name")
+        expect("WeightStore", arrays, Mapping, "arrays by name")
         self._arrays = dict(arrays)
         self._formats = dict(formats or {})
         #: Whether nothing changes the arrays as long as they are in use, so that a device may read them in place.
         self.unchanging = False
+
+    @override
+    def __repr__(self) -> str:
+        return f"<WeightStore of {len(self._arrays)} arrays>"
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, Any]) -> WeightStore:
@@ -38,7 +45,7 @@ class WeightStore:
         UnsupportedDTypeError for arrays of objects, strings or dates, ArgumentTypeError for masked ones, ExchangeError
         where another library does not give the elements.
         """
-        _expect("WeightStore", arrays, Mapping, "arrays by name")
+        expect("WeightStore", arrays, Mapping, "arrays by name")
         kept: dict[str, HostArray] = {}
         for name, array in arrays.items():
             if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -91,7 +98,7 @@ class WeightStore:
 
     def bytes_or_array(self, name: str) -> HostArray:
         """The stored array, or its bytes as u8 where no dtype stands for its format."""
-        _expect("name of a weight", name, str, "a str")
+        expect("name of a weight", name, str, "a str")
         if name not in self._arrays:
             remedy = "name an array of the store; `list(store)` has them all."
             message = f"the store has no such array; {nearest(name, self._arrays)}"
@@ -112,8 +119,8 @@ class StoredView:
     dtype: DType | None = None
 
     def __post_init__(self) -> None:
-        _expect("StoredView: name", self.name, str, "a str")
-        _expect("StoredView: index", self.index, tuple, "a tuple of integers and slices")
+        expect("StoredView: name", self.name, str, "a str")
+        expect("StoredView: index", self.index, tuple, "a tuple of integers and slices")
         for item in self.index:
             bounds: Sequence[Any] = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
             if isinstance(item, slice) and type(item.step) is int and item.step == 0:
@@ -129,7 +136,7 @@ class StoredView:
 
     def of(self, store: WeightStore) -> HostArray:
         """The host array; WeightError or UnsupportedDTypeError where there is none such."""
-        _expect("StoredView.of", store, WeightStore, "a WeightStore")
+        expect("StoredView.of", store, WeightStore, "a WeightStore")
         if self.dtype is None:
             array = store.array(self.name)
         else:
@@ -195,15 +202,15 @@ class WeightMap:
     views: Mapping[str, str | StoredView] = field(default_factory=dict[str, "str | StoredView"])
 
     def __post_init__(self) -> None:
-        _expect("WeightMap", self.views, Mapping, "names or StoredViews by the names of constants")
+        expect("WeightMap", self.views, Mapping, "names or StoredViews by the names of constants")
         for constant, view in self.views.items():
-            _expect("WeightMap: name", constant, str, "a str")
-            _expect(f"WeightMap: {constant!r}", view, (str, StoredView), "a stored name or a StoredView")
+            expect("WeightMap: name", constant, str, "a str")
+            expect(f"WeightMap: {constant!r}", view, (str, StoredView), "a stored name or a StoredView")
 
     @staticmethod
     def identity(store: WeightStore) -> WeightMap:
         """Every stored array under its own name."""
-        _expect("WeightMap.identity", store, WeightStore, "a WeightStore")
+        expect("WeightMap.identity", store, WeightStore, "a WeightStore")
         return WeightMap({name: name for name in store})
 
     @staticmethod
@@ -217,7 +224,7 @@ class WeightMap:
         WeightsError lists those that the store does not have, one or many.  With `wanting`, what it declares is
         compared too: constants that the map lacks, names that nothing wants, wrong shapes and wrong dtypes.
         """
-        _expect("WeightMap.resolve", store, WeightStore, "a WeightStore")
+        expect("WeightMap.resolve", store, WeightStore, "a WeightStore")
         found: dict[str, HostArray] = {}
         problems: list[Problem] = []
         seen: dict[str, HostArray] = {}
@@ -246,18 +253,19 @@ class WeightMap:
         return found
 
 
-def _expect(what: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:
+def expect(what: str, value: object, kind: type | tuple[type, ...], expected: str, remedy: str | None = None) -> None:
+    """ArgumentTypeError for an argument of another kind, which names its value where that is a short one."""
     if not isinstance(value, kind):
-        raise ArgumentTypeError(what=what, actual=f"{value!r:.60}", expected=expected)
+        text = repr(value)
+        short = len(text) <= _LONGEST and "\n" not in text and not text.startswith("<")
+        actual = text if short else type(value).__name__
+        raise ArgumentTypeError(what=what, actual=actual, expected=expected, remedy=remedy)
 
 
 def _host(name: str, value: Any) -> HostArray:
     """A weight as NumPy has it."""
     check_plain(value, f"weight {name!r}")
-    try:
-        array = as_numpy(value, f"weight {name!r}")
-    except ValueError as error:
-        raise ArgumentError(what=f"weight {name!r}", actual=value, expected=f"an array ({error})") from None
+    array = as_numpy(value, f"weight {name!r}")
     as_dtype(array.dtype, f"weight {name!r}")
     return array
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from poot.dtypes import as_dtype, check_plain
 from poot.errors import ArgumentTypeError, DTypeError, EvaluateError, ShapeError
+from poot.foreign import as_numpy
 from poot.trace.graph import Atom, Equation, Graph, Literal, Variable
 from poot.trace.primitives.oracle import apply_rule, literal_array, narrow, read_only
 from poot.trace.tree import unflatten
@@ -92,7 +93,7 @@ def bind(graph: Graph, bindings: Mapping[int | str, Any]) -> dict[int, Array]:
 def _bound(variable: Variable, value: Any) -> Array:
     what = f"binding {variable.name!r}"
     check_plain(value, what)
-    array = np.asarray(value)
+    array = as_numpy(value, what)
     dtype = as_dtype(array.dtype, what)
     if dtype is not variable.spec.dtype:
         raise DTypeError(

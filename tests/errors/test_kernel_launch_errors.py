@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import poot
 from poot.api.kernels import kernel
-from poot.dtypes import f32, f64
+from poot.dtypes import f32, f64, i32
 from poot.errors import (
     LaunchError,
     PootError,
@@ -42,6 +42,11 @@ def ramps(y: Out2[f32]):
     i = thread_index()
     if i < y.size:
         y[i // y.shape[1], i % y.shape[1]] = f32(i)
+
+
+@kernel
+def marks(y: Out[i32]):
+    y[thread_index()] = 1
 
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
@@ -161,6 +166,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: add([1.0], B, C, threads=8),
         "`a` is a list, where In[f32] needs an array\n…\n  Remedy: make it an array: np.array(…, np.float32).",
+    ),
+    (
+        lambda: marks([0, 1], threads=2),
+        "`y` is a list, where Out[i32] needs an array\n…\n  Remedy: make it an array: np.array(…, np.int32).",
     ),
     (
         lambda: add(A, B, READ_ONLY, threads=8),

@@ -180,7 +180,7 @@ USES: dict[str, tuple[type[PootError], str, Callable[[Scene], Any]]] = {
     "state elsewhere": (
         DeviceMismatchError, "state 's' on inter", lambda s: s.exe.state.__setitem__("s", elsewhere())
     ),
-    "state of a list": (EngineError, r"there is no state \[1\]; this exe has s", lambda s: s.exe.state[cast("Any", [1])]),
+    "state of a list": (EngineError, r"there is no state \[1\]", lambda s: s.exe.state[cast("Any", [1])]),
     "array past the memory": (AllocationError, "4503599627370496 bytes on the host", lambda s: poot.asarray(WIDE)),
     "input past the memory": (
         AllocationError, "allocate 4503599627370496 bytes on the host",

@@ -12,7 +12,7 @@ import pytest
 import poot
 from poot import Builder, StepInputs, TraceLimits, WeightStore, bf16, f16, f32, f64, i32, ops
 from poot.dtypes import ALL, DType, bool_
-from poot.errors import PootError
+from poot.errors import ArgumentError, PootError
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,9 @@ def test_masked_arrays_are_refused_everywhere() -> None:
         lambda: poot.asarray(np.ones(2, np.float32)) + masked,
         lambda: poot.evaluate(graph, {"x": masked}),
         lambda: poot.trace(lambda x: x + masked)(np.ones(2, np.float32)),
+        lambda: WeightStore.from_arrays({"w": masked}),
+        lambda: poot.KernelBuffer.read_only(masked),
+        lambda: poot.KernelBuffer.read_write(masked),
     )
     for use in uses:
         with pytest.raises(TypeError, match="MaskedArray"):
@@ -122,19 +125,50 @@ def test_what_a_dtype_does_not_cast_is_named(dtype: DType) -> None:
         poot.asarray(Broken())
 
 
-def test_misuse_of_the_engine_is_told_by_type() -> None:
+def test_lists_that_make_no_array_are_refused_everywhere() -> None:
+    ragged = [[1.0], [1.0, 2.0]]
+    b = Builder(TraceLimits.STANDARD)
+    graph = b.finish(b.input("x", f32[2]) + 1.0)
     engine = poot.Engine(poot.device("cpu"))
     exe = engine.load_weights(WeightStore.from_arrays({}))
+    entry = engine.add_entry(exe, poot.compile(graph, engine.device.target))
+    uses = (
+        lambda: poot.asarray(ragged),
+        lambda: poot.evaluate(graph, {"x": ragged}),
+        lambda: engine.step(exe, entry, StepInputs().push("x", ragged)),
+        lambda: WeightStore.from_arrays({"w": ragged}),
+        lambda: poot.KernelBuffer.read_only(ragged),
+    )
+    for use in uses:
+        with pytest.raises(ArgumentError, match="inhomogeneous shape"):
+            use()
+
+
+def test_misuse_of_the_engine_is_told_by_type() -> None:
+    engine = poot.Engine(poot.device("cpu"))
+    store = WeightStore.from_arrays({})
+    exe = engine.load_weights(store)
     b = Builder(TraceLimits.STANDARD)
     program = poot.compile(b.finish(b.input("x", f32[2]) + 1.0), engine.device.target)
     entry = engine.add_entry(exe, program)
     array = np.ones(2, np.float32)
     uses: dict[str, Any] = {
         "Engine: 'cpu' given, expected a device(.|\n)*pass poot.device\\(\"cpu\"\\)": lambda: poot.Engine("cpu"),  # type: ignore[arg-type]
-        "load_weights: NoneType given": lambda: engine.load_weights(None),  # type: ignore[arg-type]
-        "add_entry: NoneType given": lambda: engine.add_entry(exe, None),  # type: ignore[arg-type]
+        "load_weights: store: None given(.|\n)*WeightStore.from_arrays": lambda: engine.load_weights(None),  # type: ignore[arg-type]
+        "add_entry: program: NoneType given, expected a program(.|\n)*poot.compile": lambda: engine.add_entry(
+            exe, None
+        ),  # type: ignore[arg-type]
         "step: inputs: dict given, expected StepInputs": lambda: engine.step(exe, entry, {"x": array}),  # type: ignore[arg-type]
-        "step: sync: int given, expected something to call": lambda: engine.step(exe, entry, sync=3),  # type: ignore[arg-type]
+        "load_weights: store: dict given": lambda: engine.load_weights({"w": array}),  # type: ignore[arg-type]
+        "load_weights: weight_map: {'w': 'w'} given": lambda: engine.load_weights(store, {"w": "w"}),  # type: ignore[arg-type]
+        "add_entry: program: Graph given": lambda: engine.add_entry(exe, program.graph),  # type: ignore[arg-type]
+        "add_entry: exe: Program given": lambda: engine.add_entry(program, exe),  # type: ignore[arg-type]
+        "step: exe: Entry given(.|\n)*engine.step\\(exe, entry": lambda: engine.step(entry, exe),  # type: ignore[arg-type]
+        "step: entry: Program given, expected what add_entry returned": lambda: engine.step(exe, program),  # type: ignore[arg-type]
+        "step: exe: None given": lambda: engine.step(None, entry),  # type: ignore[arg-type]
+        "remove_entry: Exe given": lambda: engine.remove_entry(exe),  # type: ignore[arg-type]
+        "unload: Entry given": lambda: engine.unload(entry),  # type: ignore[arg-type]
+        "step: sync: 3 given, expected something to call": lambda: engine.step(exe, entry, sync=3),  # type: ignore[arg-type]
         "push: name: int given": lambda: StepInputs().push(3, array),  # type: ignore[arg-type]
         "WeightStore: name: 3 given": lambda: WeightStore.from_arrays({3: array}),  # type: ignore[dict-item]
         "compile: target: 'cpu' given": lambda: poot.compile(program.graph, "cpu"),  # type: ignore[arg-type]
@@ -145,6 +179,12 @@ def test_misuse_of_the_engine_is_told_by_type() -> None:
     for message, use in uses.items():
         with pytest.raises(TypeError, match=message):
             use()
+    assert (repr(store), repr(exe)) == (
+        "<WeightStore of 0 arrays>",
+        "<Exe of 0 weights, 0 states and 1 entries on cpu>",
+    )
+    engine.unload(exe)
+    assert repr(exe) == "<Exe that was unloaded>"
 
 
 KINDS: dict[str, Any] = {

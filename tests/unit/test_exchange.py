@@ -216,3 +216,59 @@ def test_an_interface_that_the_object_denies_is_none() -> None:
 
     assert poot.asarray(Denying()).tolist() == [0, 1, 2]
     assert np.asarray(poot.trace(lambda x: x + 1.0)(Denying())).tolist() == [1, 2, 3]
+
+
+# --- what messages say ------------------------------------------------------------------------------------------------
+
+
+class Nowhere:
+    """An array of another library's that does not say where it lies, as torch's of "meta"."""
+
+    shape, dtype = (2,), np.dtype(np.float32)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        raise ValueError("Unknown device type meta for Dlpack")
+
+    def __dlpack__(self, **options: object) -> object:
+        raise AssertionError("it is asked where it lies first")
+
+
+def twice(x: poot.Array) -> poot.Array:
+    return x * 2
+
+
+@poot.kernel
+def zero(x: poot.Out[poot.f32]) -> None:
+    x[poot.thread_index()] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (lambda: poot.trace(twice)(Nowhere()), "an argument of twice"),
+        (lambda: zero(Nowhere(), threads=2), "`x` of kernel zero"),
+        (lambda: poot.asarray(Nowhere()), "asarray"),
+    ],
+)
+def test_an_array_that_does_not_say_where_it_lies_is_named(use: Callable[[], object], what: str) -> None:
+    with pytest.raises(
+        ExchangeError, match=f"^{what}, __dlpack_device__: the Nowhere of tests .*Unknown device type meta"
+    ):
+        use()
+
+
+@pytest.mark.parametrize("name", [*HOST, "wgpu"])
+def test_what_cannot_be_shared_says_why(name: str) -> None:
+    """Its layout, its bytes, or the device."""
+    cases = {
+        "an array that is not contiguous, of strides (16,), has to": np.arange(8, dtype=np.float32)[::4],
+        "an array that is not contiguous, of strides (4, 8), has to": np.asfortranarray(np.ones((2, 3), np.float32)),
+        "an array of another byte order has to": np.ones(2, ">f4"),
+        "an array that is not aligned to its elements has to": np.frombuffer(bytes(9), np.uint8)[1:].view(np.float32),
+    }
+    if name not in HOST:
+        cases[f"an array of the host's to {name} has to"] = np.ones(2, np.float32)
+    for message, array in cases.items():
+        with pytest.raises(ArgumentError) as caught:
+            poot.asarray(array, copy=False, device=name)
+        assert message in str(caught.value)
