@@ -76,8 +76,13 @@ class Device:
                 where=user_location(),
                 remedy="enter `with poot.device(…)` around the call instead.",
             )
-        _SCOPE.set((*_SCOPE.get(), self))
-        return self
+        before = _SCOPE.get()
+        try:
+            _SCOPE.set((*before, self))
+            return self
+        except BaseException:  # a Ctrl-C after which the block is not entered
+            _SCOPE.set(before)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

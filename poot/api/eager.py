@@ -32,6 +32,7 @@ from poot.plan.compile import compile as compile_graph
 from poot.plan.legal import lacking
 from poot.plan.limits import CompileLimits, CompileOptions
 from poot.plan.program import Program
+from poot.scopes import Scope
 from poot.target import Target
 from poot.trace.array import Array, NumpyArray
 from poot.trace.builder import Builder
@@ -54,11 +55,8 @@ def eager() -> Generator[None]:
 
     Shapes and dtypes are those of traced calls; errors are raised where the operation stands.
     """
-    token = _EAGER.set(True)
-    try:
+    with Scope(_EAGER, True):
         yield
-    finally:
-        _EAGER.reset(token)
 
 
 def is_eager() -> bool:

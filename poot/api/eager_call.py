@@ -22,6 +22,7 @@ from poot.api.precision import Precision
 from poot.api.recording import no_output
 from poot.backends.device import DeviceBackend
 from poot.dtypes import ArraySpec, DType
+from poot.scopes import Scope
 from poot.trace import ops
 from poot.trace.array import Array, NumpyArray
 from poot.trace.dispatch import taking
@@ -61,14 +62,10 @@ class EagerCall:
         leaves = [self._leaf(leaf) for leaf in self._arguments.leaves]
         given = {id(array.memory) for array in (*leaves, *self._captures.arrays) if isinstance(array, DeviceArray)}
         values = self._arguments.rebuild(leaves)
-        token = _RUNNING.set(True)
-        try:
-            with Device(self._device), taking(self._taken):
-                flat = flatten(self._signature.call(function, values), f"outputs of {self._signature.name}")
-                outputs = zip(flat.paths, flat.leaves, strict=True)
-                return flat.rebuild([self._output(path, leaf, given) for path, leaf in outputs])
-        finally:
-            _RUNNING.reset(token)
+        with Scope(_RUNNING, True), Device(self._device), taking(self._taken):
+            flat = flatten(self._signature.call(function, values), f"outputs of {self._signature.name}")
+            outputs = zip(flat.paths, flat.leaves, strict=True)
+            return flat.rebuild([self._output(path, leaf, given) for path, leaf in outputs])
 
     def _taken(self, array: Array | NumpyArray, dtype: DType) -> DType:
         """The dtype of arrays from outside; those that the function has made keep theirs."""

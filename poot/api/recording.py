@@ -19,7 +19,7 @@ from poot.dtypes import ArraySpec, DType, as_dtype
 from poot.errors import CaptureError, DTypeError, ShapeError, an
 from poot.trace.array import Array
 from poot.trace.builder import Builder
-from poot.trace.dispatch import taking, tracing
+from poot.trace.dispatch import outside, taking, tracing
 from poot.trace.graph import Graph
 from poot.trace.limits import TraceLimits
 from poot.trace.source import user_location
@@ -121,6 +121,9 @@ class Recorder:
 
     def record(self) -> Recorded:
         """Trace; the user's exceptions keep their type and gain a note."""
+        return outside(self._record)
+
+    def _record(self) -> Recorded:
         leaves = [self._tracer(number, leaf) for number, leaf in enumerate(self.arguments.leaves)]
         values = self.arguments.rebuild(leaves)
         try:

@@ -6,16 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
 from poot.dtypes import DType
 from poot.errors import BuilderError, ForeignHandleError
+from poot.scopes import Scope
 from poot.trace.array import Array, NumpyArray
 from poot.trace.graph import Graph, Literal, Params, ParamValue
 from poot.trace.places import at_home
@@ -25,6 +26,7 @@ from poot.trace.tracer import Tracer
 if TYPE_CHECKING:
     from poot.trace.builder import Builder
 
+T = TypeVar("T")
 #: An operand of a primitive: every array of its exact dtype, Python numbers as literals.
 Operand: TypeAlias = Array | NumpyArray | Literal
 #: Makes an array from outside a trace, concrete or NumPy, an operand of it.
@@ -79,10 +81,9 @@ def refuse_capture(array: Array | NumpyArray) -> Tracer:
     )
 
 
-@contextmanager
 def tracing(
     builder: Builder, capture: Capture = refuse_capture, read: Read = np.asarray, constant: Capture | None = None
-) -> Generator[TraceContext]:
+) -> Scope[TraceContext | None]:
     """Record every operation of the block, even of concrete arrays alone, with `builder`.
 
     `capture` is called for each concrete or NumPy array that an operation meets, and is to give the same tracer for the
@@ -90,22 +91,22 @@ def tracing(
     `read` is called where the contents of such an array decide what is recorded, and `constant` for arrays that were
     made of what it gave; without one they are captured.
     """
-    context = TraceContext(builder, capture, read, constant or capture)
-    token = _ACTIVE.set(context)
-    try:
-        yield context
-    finally:
-        _ACTIVE.reset(token)
+    return Scope(_ACTIVE, TraceContext(builder, capture, read, constant or capture))
 
 
-@contextmanager
-def taking(taken: Taken) -> Generator[None]:
+def taking(taken: Taken) -> Scope[Taken | None]:
     """Let arrays that operations of the block meet, other than tracers, count as of the dtype that `taken` gives."""
-    token = _TAKEN.set(taken)
+    return Scope(_TAKEN, taken)
+
+
+def outside(run: Callable[[], T]) -> T:
+    """What `run` gives; afterwards nothing is traced but what was before, whatever in it was interrupted, and where."""
+    before = _ACTIVE.get(), _TAKEN.get()
     try:
-        yield
+        return run()
     finally:
-        _TAKEN.reset(token)
+        _ACTIVE.set(before[0])
+        _TAKEN.set(before[1])
 
 
 def taken_dtype(array: Array | NumpyArray, dtype: DType) -> DType:

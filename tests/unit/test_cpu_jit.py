@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -11,9 +12,11 @@ import warnings
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from llvmlite.binding.ffi import register_lock_callback, unregister_lock_callback
 
-from poot.backends.cpu.jit import HostCPU, assembly, compile_object, host, load_object
-from poot.backends.cpu.llvm_calls import Gate
+from poot import forks
+from poot.backends.cpu.jit import HostCPU, _idle, assembly, compile_object, host, load_object
+from poot.backends.cpu.llvm_calls import LLVMLITE_LOCK, Gate
 from poot.backends.cpu.objects import undefined_symbols
 from poot.errors import CompileError, DeviceError
 
@@ -315,3 +318,35 @@ def test_a_thread_inside_may_close_the_gate_itself() -> None:
         gate.open()
     with gate.entered():
         pass
+
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turn", range(1, 12))
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one that comes in a finalizer
+def test_a_ctrl_c_as_llvmlite_takes_its_lock_leaves_it_free(turn: int) -> None:
+    """Its lock is a method in Python, and calls back between taking it and the block that gives it back."""
+    left = turn
+
+    def interrupt() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+
+    def nothing() -> None: ...
+
+    _idle.clear()  # machines are made anew
+    register_lock_callback(interrupt, nothing)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            for _ in range(turn):
+                load_object(compile_object(SCALE), ["scale"]).close()
+    finally:
+        unregister_lock_callback(interrupt, nothing)
+    assert left <= 0 and not forks.is_mine(LLVMLITE_LOCK)
+    code = load_object(compile_object(SCALE), ["scale"])
+    x = np.ones(16, np.float32)
+    call(code.address("scale"), [x], 0, 1)
+    assert (x == 2).all()

@@ -73,7 +73,7 @@ def test_every_layer_is_listed_in_order() -> None:
     names = " > ".join(layer.replace("(", "").replace(")", "") for layer in layers)
     assert names == (
         "__main__ > llm | cli > inspect > api > backends > plan > trace > kernel > target > saved > typed > "
-        "foreign > dlpack > dtypes > errors > probe > records > forks"
+        "foreign > dlpack > dtypes > errors > probe > records > scopes > forks"
     )
 
 

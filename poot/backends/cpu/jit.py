@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 
 from poot import forks
-from poot.backends.cpu.llvm_calls import LLVMLITE_LOCK, Gate, Machine, Module
+from poot.backends.cpu.llvm_calls import LLVMLITE_LOCK, Gate, Machine, Module, unlocking
 from poot.backends.cpu.objects import undefined_symbols
 from poot.errors import CompileError, DeviceError
 
@@ -84,10 +84,10 @@ class HostCPU:
 def host() -> HostCPU:
     """The CPU of this process."""
     with _lock:
-        _initialize()
-        triple = llvm.get_process_triple()
-        features = llvm.get_host_cpu_features()
-        name = llvm.get_host_cpu_name()
+        unlocking(_initialize)
+        triple = unlocking(llvm.get_process_triple)
+        features = unlocking(llvm.get_host_cpu_features)
+        name = unlocking(llvm.get_host_cpu_name)
     if features.get("avx512f"):
         bits = 512
     elif features.get("avx"):
@@ -250,7 +250,7 @@ class LoadedObject:
         if number is not None:
             _dropped.append(number)
             with _lock:
-                _release_dropped()
+                unlocking(_release_dropped)
 
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if self._number is None or finalizing():  # the process gives everything back; modules may be gone already
@@ -258,7 +258,7 @@ class LoadedObject:
         # A thread that collects garbage may hold any lock, so it waits for none: who holds this one does it then.
         _dropped.append(self._number)
         self._number = None
-        forks.if_free(_lock, _release_dropped)
+        forks.if_free(_lock, lambda: unlocking(_release_dropped))
 
 
 #: The code that is there, by number, with the linker that it goes with.  Objects have the number alone: garbage that
@@ -281,6 +281,10 @@ def load_object(image: bytes, exports: Sequence[str], *, what: str = "object") -
     `CompileError` if it does not define an export or needs a symbol that native code may not use.
     """
     _require_closed(image, what)
+    return unlocking(lambda: _link(image, exports, what))
+
+
+def _link(image: bytes, exports: Sequence[str], what: str) -> LoadedObject:
     library = llvm.JITLibraryBuilder().add_object_img(image)
     for name in exports:
         library.export_symbol(name)

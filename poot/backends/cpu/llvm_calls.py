@@ -14,16 +14,34 @@ import contextlib
 import ctypes
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
+from poot import forks
+
+T = TypeVar("T")
+
 #: The version of llvmlite, and so of LLVM.
 VERSION: str = llvmlite.__version__
 #: The lock that llvmlite holds during each of its own calls.
 LLVMLITE_LOCK: threading.RLock = ffi.lib._lock._lock
+
+
+def unlocking(work: Callable[[], T]) -> T:
+    """What `work` gives, with llvmlite's lock free afterwards.
+
+    llvmlite takes it in a method in Python: after a Ctrl-C there it would stay with this thread, and others wait on.
+    """
+    held = forks.is_mine(LLVMLITE_LOCK)
+    try:
+        return work()
+    finally:
+        while not held and forks.is_mine(LLVMLITE_LOCK):
+            LLVMLITE_LOCK.release()
 
 
 class Gate:
@@ -121,11 +139,13 @@ class Machine:
 
     def __init__(self, triple: str, cpu: str, features: str, opt_level: int, *, jit: bool) -> None:
         model = "jitdefault" if jit else "default"
-        self._machine = llvm.Target.from_triple(triple).create_target_machine(
-            cpu=cpu, features=features, opt=opt_level, reloc="default", codemodel=model, jit=jit
+        self._machine = unlocking(
+            lambda: llvm.Target.from_triple(triple).create_target_machine(
+                cpu=cpu, features=features, opt=opt_level, reloc="default", codemodel=model, jit=jit
+            )
         )
         self.triple = triple.encode()
-        self.layout = str(self._machine.target_data).encode()
+        self.layout = unlocking(lambda: str(self._machine.target_data)).encode()
 
     @property
     def pointer(self):

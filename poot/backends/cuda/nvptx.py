@@ -17,7 +17,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from poot.backends.cpu.jit import llvm_lock
-from poot.backends.cpu.llvm_calls import Machine, Module
+from poot.backends.cpu.llvm_calls import Machine, Module, unlocking
 from poot.errors import CompileError
 
 _TRIPLE = "nvptx64-nvidia-cuda"
@@ -42,8 +42,8 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @functools.cache
 def _machine(arch: str) -> Machine:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    unlocking(llvm.initialize_all_targets)
+    unlocking(llvm.initialize_all_asmprinters)
     features = "+" + _VERSIONS.get(arch, "ptx83")
     return Machine(_TRIPLE, arch, features, 3, jit=False)
 

@@ -14,7 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from poot.backends.cpu.jit import llvm_lock
-from poot.backends.cpu.llvm_calls import Machine, Module
+from poot.backends.cpu.llvm_calls import Machine, Module, unlocking
 from poot.backends.cuda.triton import require_triton, triton_lock, version
 from poot.errors import CompileError, Unsupported
 
@@ -30,8 +30,8 @@ _OURS = re.compile(
 
 @functools.cache
 def _machine(arch: str) -> Machine:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    unlocking(llvm.initialize_all_targets)
+    unlocking(llvm.initialize_all_asmprinters)
     return Machine(_TRIPLE, arch, "", 3, jit=False)
 
 
