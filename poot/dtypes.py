@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Final, Literal, cast
 
@@ -85,7 +85,7 @@ class DType(type):
         """Cast: poot arrays and tracers through `ops`, everything else to a NumPy array or scalar of this dtype."""
         if has(value, "__poot_astype__"):
             return value.__poot_astype__(cls)
-        result = np.asarray(value).astype(cls.dtype)
+        result = _casts[0](value, cls)
         return result if isinstance(value, np.ndarray) else result[()]
 
     @override
@@ -109,6 +109,14 @@ class DType(type):
 
     def __reduce__(cls) -> str:  # pickled by name, as every class is
         return cls.__name__
+
+
+_casts: list[Callable[[Any, DType], np.ndarray[Any, Any]]] = []
+
+
+def cast_with(cast: Callable[[Any, DType], np.ndarray[Any, Any]]) -> None:
+    """Say how a dtype casts what is no array of poot, which a layer above knows of other libraries'."""
+    _casts[:] = [cast]
 
 
 class bool_(metaclass=DType):  # noqa: N801

@@ -9,7 +9,16 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from poot import dlpack
-from poot.errors import ArgumentError, ArgumentTypeError, ExchangeError, PootError, caller
+from poot.dtypes import DType, cast_with, check_plain
+from poot.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ExchangeError,
+    OverflowArgumentError,
+    PootError,
+    UnsupportedDTypeError,
+    caller,
+)
 from poot.probe import has
 
 _HOST_PROTOCOLS = ("__array_interface__", "__array__")
@@ -53,7 +62,7 @@ def host_array(value: Any, what: str) -> np.ndarray[Any, Any] | None:
 
 def as_numpy(value: Any, what: str) -> np.ndarray[Any, Any]:
     """What `np.asarray` gives, and of other libraries' arrays what `host_array` gives; ArgumentError for no array."""
-    if isinstance(value, np.ndarray) or has(value, "__poot_astype__"):
+    if isinstance(value, (np.ndarray, np.generic, int, float)) or has(value, "__poot_astype__"):
         return np.asarray(cast("Any", value))
     found = host_array(value, what) if has_elements(value) else None
     if found is not None:
@@ -62,6 +71,43 @@ def as_numpy(value: Any, what: str) -> np.ndarray[Any, Any]:
         return np.asarray(value)
     except ValueError as error:
         raise ArgumentError(what=what, actual=value, expected=f"an array ({error})") from None
+
+
+def numbers(value: Any) -> np.ndarray[Any, Any]:
+    """What NumPy makes of nested lists of numbers; ints that no one dtype of 64 bits holds stay ints, as objects."""
+    found = np.asarray(value)
+    if found.dtype == np.float64 and found.size and np.abs(found).max() >= 2.0**63:
+        exact = np.asarray(value, object)
+        return exact if all(isinstance(item, int) for item in exact.flat) else found
+    return found
+
+
+def _cast(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    """What NumPy makes of numbers, and of other libraries' arrays, at a dtype."""
+    what, expected = f"{dtype}(…)", "an array, a number, or nested lists of numbers"
+    check_plain(value, what)
+    try:
+        found = as_numpy(value, what)
+        kind = found.dtype.kind
+        if kind in "cmM" or found.dtype.names is not None:
+            raise UnsupportedDTypeError(what=what, actual=found.dtype.name)
+        if kind != "O" or all(has(item, "__float__") for item in found.flat):
+            wide = dtype.is_float and kind in "OSU"  # of which bfloat16 knows nothing
+            return (found.astype(np.float64) if wide else found).astype(dtype.dtype)
+        reason = ""
+    except (PootError, Warning):
+        raise
+    except OverflowError:
+        raise OverflowArgumentError(value=f"{value!r:.60}", dtype=dtype, low=dtype.min, high=dtype.max) from None
+    except ValueError as error:
+        expected = f"{expected} ({' '.join(str(error).split())})"
+        raise ArgumentError(what=what, actual=value, expected=expected) from None
+    except Exception as error:  # whatever code of the object's raises
+        reason = f" ({said(error)})"
+    raise ArgumentTypeError(what=what, actual=type(value).__name__, expected=expected + reason)
+
+
+cast_with(_cast)
 
 
 class _Borrowed:
@@ -152,15 +198,34 @@ def _answers(value: Any, name: str) -> bool:
         return False
 
 
+#: Where Python goes on where an operator gives NotImplemented.
+_REFLECTED = {
+    "+": "__radd__", "-": "__rsub__", "*": "__rmul__", "/": "__rtruediv__", "//": "__rfloordiv__", "%": "__rmod__",
+    "divmod()": "__rdivmod__", "**": "__rpow__", "@": "__rmatmul__", "&": "__rand__", "|": "__ror__", "^": "__rxor__",
+    "<<": "__rlshift__", ">>": "__rrshift__", "<": "__gt__", "<=": "__ge__", ">": "__lt__", ">=": "__le__",
+}  # fmt: skip
+
+
 def other_operand(other: object, operator: str) -> Any:
     """What an operator of an array of poot's gives for what is none of its operands.
 
-    NotImplemented, so that the other object's own operator runs; but ArgumentTypeError for another library's array,
-    whose operator would read ours in a way of its own, or compare it as one object.
+    NotImplemented, so that the other object's own operator runs; but ArgumentTypeError where it has none, and for
+    another library's array, whose operator would read ours in a way of its own, or compare it as one object.
     """
-    if has(other, "__dlpack__") or has(other, "__cuda_array_interface__"):
-        raise ArgumentTypeError(
-            what=f"{operator} on an array", actual=type(other).__name__, expected="an array or a number",
-            where=caller(), remedy="convert it with ops.asarray first.",
-        )  # fmt: skip
-    return NotImplemented
+    elements = has(other, "__dlpack__") or has(other, "__cuda_array_interface__")
+    if not elements and (operator not in _REFLECTED or _defines(other, _REFLECTED[operator])):
+        return NotImplemented
+    asarray = elements or issubclass(type(other), (list, tuple))
+    raise ArgumentTypeError(
+        what=f"{operator} on an array", actual=type(other).__name__, expected="an array or a number", where=caller(),
+        remedy="convert it with ops.asarray first." if asarray else "use an array, or a bool, int or float.",
+    )  # fmt: skip
+
+
+def _defines(other: object, method: str) -> bool:
+    """Whether an object's class has an operator of its own; those of Python's own classes take no array."""
+    try:
+        found = getattr(type(other), method, None)
+    except Exception:  # of a metaclass
+        return False
+    return found is not None and getattr(getattr(found, "__objclass__", None), "__module__", "") != "builtins"

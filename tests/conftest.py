@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import hypothesis
+import numpy as np
 import pytest
 
 from tests.plugin_skips import DeclaredSkips
@@ -89,6 +91,21 @@ def _present(name: str) -> str:
     if absent is not None:
         pytest.fail(absent, pytrace=False)
     return name
+
+
+@pytest.fixture(autouse=True)
+def _left_as_found() -> Iterator[None]:
+    """A test leaves the process as it was, since others run there after it, and which ones is up to the scheduler."""
+    before = _process()
+    yield
+    assert _process() == before
+
+
+def _process() -> dict[str, object]:
+    """What belongs to the whole process, and a test may change."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith("POOT_")}
+    hooks = sys.gettrace(), sys.getprofile(), signal.getsignal(signal.SIGINT)
+    return {"settings": settings, "folder": os.getcwd(), "hooks": hooks, "NumPy's errors": np.geterr()}
 
 
 @pytest.fixture(scope="session")

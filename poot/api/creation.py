@@ -16,7 +16,7 @@ from poot.backends.device import DeviceBackend
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, check_plain, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError, an
-from poot.foreign import host_array
+from poot.foreign import host_array, numbers, refuse
 from poot.probe import has
 from poot.trace import ops
 from poot.trace.array import Array
@@ -145,9 +145,11 @@ def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
     if found is not None:
         return found
     try:
-        array = np.asarray(value)
+        array = numbers(value)
     except ValueError as error:
         raise ArgumentError(what="asarray", actual=value, expected=f"lists of equal lengths ({error})") from None
+    except Exception as error:  # whatever code of the object's raises
+        refuse(value, "asarray", error)
     kind = array.dtype.kind
     if kind == "O" and all(isinstance(item, int) for item in array.flat):
         kind = "i"  # integers past 64 bits

@@ -227,6 +227,8 @@ class Engine(Unique):
                 frees.callback(self._free, buffer, buffer.nbytes)
             for kept in entry.unshare():
                 frees.callback(self._free, kept.buffer, kept.nbytes)
+            entry.run.forget()  # whoever keeps the entry would keep a file mapped
+            entry.buffers.clear()
 
     def unload(self, exe: Exe) -> None:
         """Free an exe's weights, states and entries.  EngineError if it was unloaded before."""

@@ -106,6 +106,11 @@ class Run:
         steps = (*_Specs(executable).of(executable.program.steps), *last)
         self._nodes = _nodes(executable, steps)
 
+    def forget(self) -> None:
+        """Let go of the memory and of the recordings, which a device may need to free; it does not run again."""
+        self.views.clear()
+        self._nodes.clear()
+
     def run(self, bindings: Sequence[BufferView] = ()) -> None:
         """Run every step once; `bindings` fill the rebindable positions in order."""
         self._run(self._nodes, bindings)

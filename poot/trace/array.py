@@ -158,14 +158,14 @@ class Array(Placed):
             raise ShapeError(what="item()", actual=self.shape, expected="exactly one element, or an index")
         try:
             return cast("bool | int | float", value.item(*index))
-        except IndexError:
+        except (IndexError, OverflowError):
             extents = (value.size,) if len(index) == 1 else value.shape
             pairs = [(place, axis) for axis, place in enumerate(index) if not -extents[axis] <= place < extents[axis]]
             place, axis = pairs[0]
             raise IndexFault(
                 what="item", index=place, axis=axis, extent=extents[axis], where=user_location(), remedy=""
             ) from None
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError):
             raise ArgumentTypeError(
                 what="item", actual=f"{index!r:.60}", expected=f"an int, or {value.ndim} of them, one an axis"
             ) from None
@@ -255,10 +255,16 @@ class Array(Placed):
         return ops.subtract(other, self) if isinstance(other, OPERANDS) else other_operand(other, "-")
 
     def __mul__(self, other: ArrayLike) -> Array:
-        return ops.multiply(self, other) if isinstance(other, OPERANDS) else other_operand(other, "*")
+        return ops.multiply(self, other) if isinstance(other, OPERANDS) else self._times(other)
 
     def __rmul__(self, other: ArrayLike) -> Array:
-        return ops.multiply(other, self) if isinstance(other, OPERANDS) else other_operand(other, "*")
+        return ops.multiply(other, self) if isinstance(other, OPERANDS) else self._times(other)
+
+    def _times(self, other: Any) -> Any:
+        """What `*` gives for what is no operand: an array that can be an index repeats a list, as an int does."""
+        if type(other) in (list, tuple, str, bytes) and not self.shape and self.dtype.is_integer:
+            return NotImplemented
+        return other_operand(other, "*")
 
     def __truediv__(self, other: ArrayLike) -> Array:
         return ops.divide(self, other) if isinstance(other, OPERANDS) else other_operand(other, "/")

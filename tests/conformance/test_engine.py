@@ -243,6 +243,7 @@ def test_a_failed_compile_changes_nothing(setup: Setup, device: poot.Device, mon
     before = setup.engine.stats.allocated_bytes
     program = poot.compile(accumulate("other", 5.0), device.target, OPTIONS)
     failure = CompileError(what="kernel", target="here", message="injected")
+    toolchain.clear_memory()
     monkeypatch.setattr(toolchain, "_compile", Failing(toolchain._compile, failure))
     with pytest.raises(CompileError, match="injected"):
         setup.engine.add_entry(setup.exe, program)

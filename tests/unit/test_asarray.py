@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import poot
 from poot import Builder, StepInputs, TraceLimits, WeightStore, bf16, f16, f32, f64, i32, ops
-from poot.dtypes import ALL
+from poot.dtypes import ALL, DType, bool_
 from poot.errors import ArgumentError, PootError
 
 
@@ -67,6 +68,61 @@ def test_masked_arrays_are_refused_everywhere() -> None:
     for use in uses:
         with pytest.raises(TypeError, match="MaskedArray"):
             use()
+
+
+class Tensor:
+    """A tensor of another library that, as torch's in bfloat16, gives its elements through DLPack alone."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = poot.asarray(values, dtype=bf16, device="cpu")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._values.__dlpack_device__()
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+
+class Broken:
+    """One that answers to every name with an error of its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"no {name}")
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_a_dtype_casts_numbers_and_arrays_of_any_library(dtype: DType) -> None:
+    given = (Tensor([1.0, 2.0]), [1, 2], (1.0, 2.0), range(1, 3), np.array([1, 2], "i8"), np.array([1, 2], object))
+    for value in given:
+        found = dtype(value)
+        assert type(found) is np.ndarray and found.dtype == dtype.dtype
+        assert found.tolist() == np.array([1, 2]).astype(dtype.dtype).tolist()
+    for value in (Tensor(1.0), 1, 1.0, True, np.float64(1), Fraction(1)):
+        assert isinstance(dtype(value), np.generic) and dtype(value) == 1 and dtype(value).dtype == dtype.dtype
+    assert dtype() == 0 and (not dtype.is_float or dtype("1.5") == 1.5)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_what_a_dtype_does_not_cast_is_named(dtype: DType) -> None:
+    texts = () if dtype is bool_ else ("a", b"a", ["a"])
+    table: dict[str, tuple[Any, ...]] = {
+        r"\(…\): \w+ given, expected an array, a number": (None, {1: 2}, {1}, [None], object(), len, i32, Broken()),
+        r"\(…\): .* is not valid, expected an array": ([[1], [1, 2]], *texts),
+        r"dtype complex128 is not supported": (1j, np.array([1j])),
+        "dtype datetime64": (np.datetime64("2020-01-01"),),
+        "MaskedArray given": (np.ma.array([1, 2], mask=[0, 1]),),
+        f"does not fit {dtype}": (2**70, [2**70]) if dtype.is_integer else (),
+    }
+    for message, values in table.items():
+        for value in values:
+            with pytest.raises(PootError, match=message) as caught:
+                dtype(value)
+            assert caught.value.where is not None and caught.value.where.file == __file__
+    with pytest.raises(PootError, match="Broken"):
+        poot.asarray(Broken())
 
 
 def test_lists_that_make_no_array_are_refused_everywhere() -> None:

@@ -82,6 +82,32 @@ def test_operators_name_other_libraries_arrays(name: str) -> None:
         _ = other in poot.asarray(X)
 
 
+NO_OPERANDS = ([1, 2], (1, 2), {1: 2}, {1}, frozenset((1,)), None, "a", b"a", 1j, range(2), ..., int, object())
+
+
+@pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
+@pytest.mark.parametrize("use", OPERATORS, ids=lambda use: use.__name__)
+def test_what_no_operator_takes_is_named(use: Any) -> None:
+    """On either side, eagerly and in traces; but for Python's own `"%s" % x`, `list += x` and `dict |= x`."""
+    own = {operator.mod: (str, bytes), operator.imod: (str, bytes), operator.iadd: (list,), operator.ior: (dict,)}
+    for other in NO_OPERANDS:
+        uses = [lambda x, other=other: use(x, other)]
+        uses += [] if isinstance(other, own.get(use, ())) else [lambda x, other=other: use(other, x)]
+        for f in (*uses, poot.trace(uses[-1])):
+            with pytest.raises(ArgumentTypeError, match=f"on an array: {type(other).__name__} given") as caught:
+                f(poot.asarray(X.astype(np.int32)))
+            assert caught.value.remedy and caught.value.where is not None and caught.value.where.file == __file__
+            assert ("ops.asarray" in caught.value.remedy) == isinstance(other, (list, tuple))
+
+
+def test_lists_are_repeated_by_what_can_be_an_index() -> None:
+    n = poot.asarray(np.int32(2))
+    assert [0] * n == n * [0] == [0, 0] and "ab" * n == "abab"
+    for x in (poot.asarray(X), poot.asarray(np.float32(2)), poot.asarray(np.int32([2]))):
+        with pytest.raises(ArgumentTypeError, match=r"\* on an array: list given"):
+            [0] * x
+
+
 def test_the_operators_of_what_is_no_array_run() -> None:
     names = ["lt", "le", "gt", "ge", "eq", "ne", "rdivmod", *(f"r{name.rstrip('_')}" for name in BINARY[:13])]
     own = type("Own", (), {f"__{name}__": lambda self, other: "own" for name in names})()

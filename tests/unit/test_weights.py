@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 import poot
 from poot import Builder, Engine, StepInputs, StoredView, TraceLimits, WeightMap, WeightStore, bf16, f16, f32, u8
-from poot.errors import UnsupportedDTypeError, WeightError, WeightFileError, WeightsError
+from poot.errors import EngineError, UnsupportedDTypeError, WeightError, WeightFileError, WeightsError
 
 OPTIONS = poot.CompileOptions()
 
@@ -325,6 +325,21 @@ def test_a_mapping_lives_as_long_as_something_uses_it(file: Path, device: poot.D
     device.synchronize()
     gc.collect()
     assert not mapped(file)
+
+
+def test_what_was_unloaded_keeps_no_file(file: Path, device: poot.Device) -> None:
+    engine = Engine(device)
+    exe = engine.load_weights(WeightStore.from_safetensors(file), WeightMap({"w": "single"}))
+    entry = engine.add_entry(exe, program(device, w=f32[8]))
+    result = engine.step(exe, entry, StepInputs())
+    view = result.read(borrow=True)[0]
+    engine.unload(exe)
+    device.synchronize()
+    gc.collect()
+    assert not mapped(file) and view.tolist() == list(range(1, 9))
+    for use in (lambda: engine.step(exe, entry), result.read, lambda: engine.remove_entry(entry)):
+        with pytest.raises(EngineError, match=r"unloaded|removed"):
+            use()
 
 
 def test_devices_on_host_memory_copy_nothing(file: Path) -> None:

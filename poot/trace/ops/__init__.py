@@ -95,7 +95,7 @@ from poot.trace.ops.functions import (
     sinh,
     tan,
 )
-from poot.trace.ops.indexing import dynamic_slice, dynamic_update_slice, take, take_along_axis
+from poot.trace.ops.indexing import take, take_along_axis
 from poot.trace.ops.inspection import can_cast, finfo, iinfo, isdtype, result_type
 from poot.trace.ops.linalg import diagonal, dot, dot_general, matmul, outer, tensordot, trace, vecdot
 from poot.trace.ops.logic import (
@@ -184,6 +184,7 @@ from poot.trace.ops.ordering import (
     sort,
     top_k,
 )
+from poot.trace.ops.parts import dynamic_slice, dynamic_update_slice
 from poot.trace.ops.reductions import all, any, count_nonzero, max, mean, min, prod, std, sum, var
 from poot.trace.ops.results import MAY_GIVE_BACK, of_its_own
 from poot.trace.primitives import table

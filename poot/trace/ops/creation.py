@@ -15,8 +15,8 @@ from typing import cast as _cast_type
 import numpy as np
 
 from poot.dtypes import DType, DTypeLike, bool_, check_plain, f32, f64, i32
-from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, OverflowArgumentError, ShapeError
-from poot.foreign import host_array
+from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from poot.foreign import host_array, numbers
 from poot.probe import has
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, active, bind1, is_traced, joined, lift
@@ -33,6 +33,7 @@ from poot.trace.ops.promotion import (
     dtype_argument,
     dtype_of,
     literal,
+    overflow,
     position_dtype,
     shape_of,
 )
@@ -128,27 +129,27 @@ def _is_static(items: Any) -> bool:
 
 def _static_values(items: Sequence[Any], dtype: DType | None) -> NumpyArray:
     try:
-        values = np.array(items)
+        values = numbers(items)
     except ValueError:
         raise ShapeError(
             what="asarray", actual="a ragged sequence", expected="rows of equal shape", where=user_location()
         ) from None
     except OverflowError:
         values = np.array(items, object)
+    huge = values.dtype.kind == "O" and all(isinstance(value, int) for value in values.flat)  # ints past 64 bits
+    kind = "i" if huge else values.dtype.kind
     if dtype is None:
-        dtype = {"b": bool_, "i": i32, "u": i32, "f": f32}.get(values.dtype.kind) if values.size else f32
-        if values.dtype.kind == "f" and values.dtype != np.float64:
+        dtype = {"b": bool_, "i": i32, "u": i32, "f": f32}.get(kind) if values.size else f32
+        if kind == "f" and values.dtype != np.float64:
             dtype = dtype_argument(values.dtype)
-    if dtype is None or values.dtype.kind not in "biuf":
+    if dtype is None or kind not in "biuf":
         raise ArgumentTypeError(
             what="asarray", actual=f"a sequence of {values.dtype}", expected="numbers", where=user_location()
         )
-    if dtype.is_integer and values.dtype.kind in "iu":
+    if dtype.is_integer and kind in "iu":
         for extreme in (values.min(initial=0), values.max(initial=0)):
             if not dtype.min <= extreme <= dtype.max:
-                raise OverflowArgumentError(
-                    value=int(extreme), dtype=dtype, low=dtype.min, high=dtype.max, where=user_location()
-                )
+                raise overflow(int(extreme), dtype)
     return values.astype(dtype.dtype)
 
 

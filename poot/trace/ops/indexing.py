@@ -20,7 +20,7 @@ from poot.trace.array import Array, ArrayLike, IndexMode, NumpyArray
 from poot.trace.dispatch import Operand, active, bind1, joined, lift
 from poot.trace.graph import Literal
 from poot.trace.ops import logic, manipulation
-from poot.trace.ops.axes import choice, one_axis, operands, static_ints
+from poot.trace.ops.axes import choice, one_axis
 from poot.trace.ops.creation import asarray
 from poot.trace.ops.indexkey import (
     Entry,
@@ -32,6 +32,7 @@ from poot.trace.ops.indexkey import (
     arrays_of,
     on_axes,
     parse,
+    static_indices,
 )
 from poot.trace.ops.promotion import (
     broadcast_shapes,
@@ -281,6 +282,7 @@ def take(
         x, axis = manipulation.reshape(x, (-1,)), 0
     operand = strong(x)
     place = one_axis(axis, len(operand.shape), "take")
+    indices = static_indices(indices, place, operand.shape[place], mode)
     with joined(operand, indices):
         index = _integers(asarray(indices), "take")
         column = manipulation.reshape(_from_end(index, operand.shape[place], mode), (*index.shape, 1))
@@ -296,6 +298,7 @@ def rows(x: ArrayLike, indices: ArrayLike, mode: IndexMode) -> Array:
     operand = strong(x)
     one_axis(0, len(operand.shape), "take")
     checked_mode(mode)
+    indices = static_indices(indices, 0, operand.shape[0], mode, from_end=False)
     with joined(operand, indices):
         index = _integers(asarray(indices), "take")
         return gather(operand, manipulation.reshape(index, (*index.shape, 1)), (0,), mode, None)
@@ -359,39 +362,3 @@ def checked_mode(mode: object) -> None:
 def _from_end(index: Array, extent: int, mode: IndexMode) -> Array:
     checked_mode(mode)
     return index if mode == "clip" else _resolved(Positions(index), extent, mode)
-
-
-def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int], /) -> Array:
-    """The part of x of static `sizes` that begins at `starts`, one 0-d integer an axis, which may be traced.
-
-    Starts are moved so that the part lies inside x, as StableHLO specifies it; negative ones do not count from the end.
-    """
-    operand = strong(x)
-    extents, starts = static_ints(sizes, "dynamic_slice: sizes"), operands(starts, "dynamic_slice: starts")
-    with joined(operand, *starts):
-        return bind1("dynamic_slice", (operand, *_starts(starts, operand.shape)), sizes=extents)
-
-
-def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[ArrayLike], /) -> Array:
-    """The array with the part that begins at `starts` replaced by `update`; starts are moved as in `dynamic_slice`.
-
-    `update` is cast to the dtype of x and has as many axes; ShapeError where it is larger, DTypeError for starts that
-    are no integers.
-    """
-    dtype = dtype_of(x)
-    operand, starts = cast(x, dtype), operands(starts, "dynamic_update_slice: starts")
-    with joined(operand, update, *starts):
-        return bind1("dynamic_update_slice", (operand, cast(update, dtype), *_starts(starts, operand.shape)))
-
-
-def _starts(starts: Sequence[ArrayLike], shape: tuple[int, ...]) -> tuple[Operand, ...]:
-    if len(starts) != len(shape):
-        raise ArgumentError(
-            what="starts", actual=f"{len(starts)} of them", expected=f"{len(shape)}, one an axis", where=user_location()
-        )
-    if not starts:
-        return ()
-    dtype = common_dtype(*starts, what="starts")
-    if not dtype.is_integer:
-        raise DTypeError(what="starts", actual=dtype, expected="integers", where=user_location())
-    return tuple(cast(start, dtype) for start in starts)

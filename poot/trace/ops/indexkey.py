@@ -13,9 +13,10 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from poot.dtypes import bool_
+from poot.dtypes import bool_, i32
 from poot.errors import ArgumentError, ArgumentTypeError, IndexFault, ShapeError
-from poot.trace.array import Array, NumpyArray, is_array
+from poot.foreign import numbers
+from poot.trace.array import Array, IndexMode, NumpyArray, is_array
 from poot.trace.dispatch import active
 from poot.trace.ops.creation import constant
 from poot.trace.ops.promotion import dtype_of, position_dtype
@@ -126,12 +127,48 @@ def arrays_of(key: Any) -> list[Array]:
 
 def _list_values(item: list[Any]) -> NumpyArray:
     try:
-        values = np.asarray(item)
+        values = numbers(item)
     except ValueError:
         values = np.asarray(None)
-    if values.dtype.kind not in "biu" and values.size:
+    huge = values.dtype.kind == "O" and all(isinstance(value, int) for value in values.flat)
+    if values.dtype.kind not in "biu" and values.size and not huge:
         raise _no_index("a list of other things")
-    return values if values.dtype.kind == "b" else values.astype(np.int64)
+    return values
+
+
+def static_indices(indices: Any, axis: int, extent: int, mode: IndexMode, *, from_end: bool = True) -> Any:
+    """Python ints past 32 bits, alone or in lists, as positions that mean the same; anything else as it is.
+
+    IndexFault for one out of range in the mode "fault".
+    """
+    if not _are_ints(indices):
+        return indices
+    try:
+        values = np.array(indices, object)
+    except ValueError:  # ragged lists, as `asarray` says
+        return indices
+    flat = [int(value) for value in values.flat]
+    if all(i32.min <= value <= i32.max for value in flat):
+        return indices
+    found = [_meant(value, axis, extent, mode, -extent if from_end else 0) for value in flat]
+    return np.array(found, position_dtype((extent,)).dtype).reshape(values.shape)
+
+
+def _are_ints(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_are_ints, cast("Sequence[Any]", value)))
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _meant(index: int, axis: int, extent: int, mode: IndexMode, least: int) -> int:
+    """A position in range where the mode gives one, else one just outside."""
+    if least <= index < extent:
+        return index
+    if mode == "fault":
+        raise IndexFault(what="index", index=index, axis=axis, extent=extent, where=user_location(), remedy="")
+    if mode == "wrap" and extent:
+        return index % extent
+    return extent if index > 0 else least - 1
 
 
 def _axes_of(item: object) -> int:
@@ -166,9 +203,7 @@ def _entries(item: Any, axis: int, shape: tuple[int, ...], keep_mask: bool) -> l
 
 def checked(index: int, axis: int, extent: int) -> int:
     """A static position counted from 0; IndexFault where it is out of range."""
-    if not -extent <= index < extent:
-        raise IndexFault(what="index", index=index, axis=axis, extent=extent, where=user_location(), remedy="")
-    return index % extent
+    return _meant(index, axis, extent, "fault", -extent) % extent
 
 
 def _span(item: slice[Any, Any, Any], extent: int) -> Span:

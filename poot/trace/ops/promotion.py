@@ -128,7 +128,7 @@ def literal(x: object, dtype: DType) -> Literal:
     if isinstance(value, float) and not dtype.is_float:
         raise DTypeError(what=repr(value), actual="float", expected=dtype, where=user_location())
     if dtype.is_integer and not dtype.min <= value <= dtype.max:
-        raise _overflow(value, dtype)
+        raise overflow(value, dtype)
     if dtype.is_integer:
         return Literal(int(value), dtype)
     try:
@@ -136,11 +136,12 @@ def literal(x: object, dtype: DType) -> Literal:
     except OverflowArgumentError:
         held = math.inf
     if math.isinf(held) and (isinstance(value, int) or not math.isinf(value)):
-        raise _overflow(value, dtype)
+        raise overflow(value, dtype)
     return Literal(held, dtype)
 
 
-def _overflow(value: int | float, dtype: DType) -> OverflowArgumentError:
+def overflow(value: int | float, dtype: DType) -> OverflowArgumentError:
+    """The error of a number that a dtype does not hold."""
     return OverflowArgumentError(value=value, dtype=dtype, low=dtype.min, high=dtype.max, where=user_location())
 
 
