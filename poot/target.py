@@ -51,6 +51,13 @@ class Target:
         """The bound called `name`; KeyError if the target states none."""
         return dict(self.limits)[name]
 
+    @property
+    def unstated(self) -> list[str]:
+        """What a device's target has to say, and this one does not."""
+        known = dict(self.limits)
+        limits = [f"the limit {name}" for name in _NEEDED if name not in known]
+        return limits if self.languages else ["a language", *limits]
+
     def has(self, feature: str) -> bool:
         return feature in self.features
 

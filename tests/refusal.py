@@ -7,13 +7,18 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Iterator
-from types import CodeType, FunctionType
+from types import FunctionType
 
 import pytest
 
 
 def refused(*args: object, **kwargs: object) -> object:
     raise AssertionError("a function of a refused module was called")
+
+
+def refused_iterator(*args: object, **kwargs: object) -> Iterator[object]:
+    raise AssertionError("a function of a refused module was called")
+    yield
 
 
 def _functions(module_name: str) -> Iterator[FunctionType]:
@@ -37,14 +42,15 @@ def _with_submodules(module_name: str) -> Iterator[str]:
 def refuse(monkeypatch: pytest.MonkeyPatch, *module_names: str) -> int:
     """Make every function and method defined in the modules, and in their submodules, raise AssertionError.
 
-    Their code is exchanged, so that references which other modules hold raise too.
+    Their code is exchanged, so that references which other modules hold raise too; a generator function's raises as
+    soon as it is iterated.
 
     Returns:
         How many functions now raise.
     """
-    code: CodeType = refused.__code__
     wanted = [found for name in module_names for found in _with_submodules(name)]
     functions = {id(function): function for name in wanted for function in _functions(name)}
     for function in functions.values():
-        monkeypatch.setattr(function, "__code__", code)
+        stand_in = refused_iterator if inspect.isgeneratorfunction(function) else refused
+        monkeypatch.setattr(function, "__code__", stand_in.__code__)
     return len(functions)

@@ -7,14 +7,29 @@ from typing import TypeVar
 
 from poot.backends.packages import ailments
 from poot.errors import DeviceUnavailableError, PootError
+from poot.target import Target
 
 T = TypeVar("T")
 
+_DEVICE = "let the factory return the device: register(name, lambda ordinal: MyDevice(ordinal))."
+_TARGET = "state it: dataclasses.replace(poot.Target.parse(…), backend=…) has all of another one's."
+
 
 def opened(backend: str, name: str, make: Callable[[], T]) -> T:
-    """What `make` gives; a DeviceUnavailableError for all that it raises but other errors of poot's."""
+    """What `make` gives; a DeviceUnavailableError for all that it raises but other errors of poot's.
+
+    And for what is no device: it has no target, or one that does not say what planning asks of every target.
+    """
     try:
-        return make()
+        made = make()
+        target = getattr(made, "target", None)
+        if not isinstance(target, Target):
+            message = f"{type(made).__name__} given by its factory, which has no target"
+            raise DeviceUnavailableError(device=name, message=message, remedy=_DEVICE)
+        if target.unstated:
+            message = f"its target does not state {', '.join(target.unstated)}"
+            raise DeviceUnavailableError(device=name, message=message, remedy=_TARGET)
+        return made
     except DeviceUnavailableError as error:
         # Made anew: one that comes from the import of a module names that line, not the one that asks for the device.
         raise _explained(backend, str(error.fields["device"]), str(error.fields["message"]), error.remedy) from (

@@ -11,6 +11,9 @@ from poot.errors import PootError, SourceLocation, Unsupported
 from poot.kernel.ir import Alloc, Assign, Collective, Kernel, Let, may_fault, statements, walk
 from poot.target import Target
 
+#: The arrays that a limit is about.
+_SPACES = {"workgroup_storage": "shared", "workgroup_private": "private"}
+
 
 def shared_bytes(kernel: Kernel) -> int:
     """Bytes of shared memory that a work-group takes: its arrays, and room for one operand of a collective a thread."""
@@ -23,9 +26,15 @@ def shared_bytes(kernel: Kernel) -> int:
     return arrays + hidden
 
 
-def largest_shared(kernel: Kernel) -> SourceLocation | None:
-    """The line of the array that takes most of the shared memory; that of the kernel where there is none."""
-    arrays = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Alloc) and stmt.space == "shared"]
+def private_bytes(kernel: Kernel) -> int:
+    """Bytes of the private arrays of all threads of a work-group."""
+    arrays = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Alloc) and stmt.space == "private"]
+    return kernel.group_invocations * sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
+
+
+def largest_array(kernel: Kernel, space: str) -> SourceLocation | None:
+    """The line of the array that takes most of a kind of memory; that of the kernel where there is none."""
+    arrays = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Alloc) and stmt.space == space]
     largest = max(arrays, key=lambda array: math.prod(array.shape) * array.dtype.itemsize, default=None)
     return kernel.where if largest is None or largest.where is None else largest.where
 
@@ -42,9 +51,11 @@ def check_target(kernel: Kernel, target: Target) -> None:
             raise _lacks(kernel, target, dtype, "it is used here", node.where)
     limits = dict(target.limits)
     buffers = len(kernel.buffers) + any(map(may_fault, nodes))
+    fewer = "use smaller private arrays, or a smaller workgroup="
     for value, name, what, remedy in (
         (kernel.group_invocations, "workgroup_invocations", "threads in a work-group", "choose a smaller workgroup="),
         (shared_bytes(kernel), "workgroup_storage", "bytes of shared memory", "use smaller shared arrays"),
+        (private_bytes(kernel), "workgroup_private", "bytes of private arrays in a work-group", fewer),
         (buffers, "buffers", "buffers, the fault record included", "pass fewer arrays"),
     ):
         if name in limits and value > limits[name]:
@@ -52,7 +63,7 @@ def check_target(kernel: Kernel, target: Target) -> None:
                 what=f"kernel {kernel.name}: {value} {what}",
                 target=target,
                 message=f"the limit is {limits[name]}",
-                where=largest_shared(kernel) if name == "workgroup_storage" else kernel.where,
+                where=largest_array(kernel, _SPACES[name]) if name in _SPACES else kernel.where,
                 remedy=f"{remedy}.",
             )
 

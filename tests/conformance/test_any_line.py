@@ -127,10 +127,6 @@ def test_another_thread_may_come_at_any_line_of_a_change(life: Life, change: str
     elsewhere(life.changes()[change], use, lambda _: True)
 
 
-def collect() -> None:
-    gc.collect()
-
-
 def test_a_finalizer_may_step(life: Life) -> None:
     found: list[Any] = []
 
@@ -144,13 +140,12 @@ def test_a_finalizer_may_step(life: Life) -> None:
             except EngineError as error:
                 found.append(error)
 
-    gc.disable()  # what is collected before the step may step itself
-    try:
-        for _ in range(5):
-            Garbage()
-            assert (life.step(full(1), collect).read() == 9).all()
-    finally:
-        gc.enable()
+    def collect() -> None:
+        Garbage()  # made here, since what is collected before the step may step itself
+        gc.collect()
+
+    for _ in range(5):
+        assert (life.step(full(1), collect).read() == 9).all()
     assert len(found) == 5 and all(isinstance(each, EngineError) for each in found)
     assert (life.exe.state["total"] == 5).all()
 

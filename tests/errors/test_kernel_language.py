@@ -310,7 +310,8 @@ def node_classes() -> Iterator[str]:
         warnings.simplefilter("ignore", DeprecationWarning)
         for name in dir(ast):
             found = getattr(ast, name)
-            if isinstance(found, type) and issubclass(found, ast.AST) and name not in ABSTRACT:
+            public = not name.startswith("_")
+            if public and isinstance(found, type) and issubclass(found, ast.AST) and name not in ABSTRACT:
                 yield name
 
 

@@ -201,3 +201,31 @@ def test_a_kernel_never_reads_past_what_a_buffer_holds(device_name: str) -> None
             context.dispatch("copied", compiled, workgroup=(64, 1, 1), threads=(4, 1, 1), buffers=buffers)
     finally:
         backend.target = target
+
+
+# --- the stack --------------------------------------------------------------------------------------------------------
+
+
+@poot.kernel
+def remembering(x: poot.InOut[poot.f32], n: int, size: poot.Const[int]) -> None:
+    cells = poot.private(poot.f32, size)
+    i = poot.thread_index()
+    for k in range(size):
+        cells[k] = x[i] + poot.f32(k)
+    x[i] = cells[n]
+
+
+def test_private_arrays_past_the_stack_of_a_processor_are_refused() -> None:
+    """OpenCL drivers keep those of a whole work-group on the stack of a thread, and would end the process."""
+    target = poot.device("opencl").target
+    limit = target.limit("workgroup_private")
+    x = np.zeros(2, np.float32)
+    remembering(x, 7, size=limit // 4 // 64, threads=2, workgroup=64, device="opencl")
+    assert (x == 7).all()
+    for size, workgroup in ((limit // 4 // 64 + 1, 64), (limit // 4 + 1, 1), (limit, 256)):
+        with pytest.raises(Unsupported, match=r"bytes of private arrays in a work-group .* the limit is ") as caught:
+            remembering(x, 7, size=size, threads=2, workgroup=workgroup, device="opencl")
+        where = caught.value.where
+        assert where is not None and where.text.strip() == "cells = poot.private(poot.f32, size)"
+        assert "smaller private arrays" in caught.value.remedy
+    assert (x == 7).all()

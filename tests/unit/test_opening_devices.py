@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import warnings
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -166,6 +168,28 @@ def test_backends_of_others(fresh: pytest.MonkeyPatch) -> None:
     assert "broken:3 is not available: there is one" in str(refused(lambda: poot.device("broken:3")))
     found = {each.name: each for each in poot.devices()}["broken"]
     assert (found.reason, found.remedy) == ("ValueError: no cable", "")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (None, "NoneType given by its factory, which has no target"),
+        (SimpleNamespace(name="odd", target="cpu"), "SimpleNamespace given by its factory, which has no target"),
+        (
+            SimpleNamespace(name="odd", target=poot.Target("odd", "", ("interpret",))),
+            "does not state the limit workgroup_invocations, the limit workgroup_storage, the limit buffers, the",
+        ),
+        (
+            SimpleNamespace(name="odd", target=dataclasses.replace(poot.Target.parse("interpret"), languages=())),
+            "does not state a language",
+        ),
+    ],
+)
+def test_what_a_factory_makes_is_a_device(fresh: pytest.MonkeyPatch, made: Any, said: str) -> None:
+    fresh.setattr(backend_devices, "_factories", {"odd": lambda ordinal: made})
+    error = refused(lambda: poot.device("odd"))
+    assert said in str(error) and error.remedy
+    assert "odd" not in backend_devices._devices
 
 
 @pytest.mark.parametrize(

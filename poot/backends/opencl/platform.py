@@ -39,6 +39,10 @@ _SUSPECT = (
     cl.status_code.EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
 )
 
+#: What private arrays of a work-group may take on a processor, where drivers keep them on the stack of a thread, which
+#: has 8 MiB as a rule: past that the process ends.
+_STACK = 4 << 20
+
 
 def is_loss(error: Any) -> bool:
     """Whether an error of OpenCL says that the device has stopped working for good."""
@@ -71,6 +75,8 @@ def target(device: Any) -> Target:
         "grid": 2**31 - 1,
         "binding_bytes": device.max_mem_alloc_size,
     }
+    if device.type & cl.device_type.CPU:
+        limits["workgroup_private"] = _STACK
     dtypes = frozenset(ALL) if "f64" in features else frozenset(ALL) - {f64}
     name = "".join(char if char.isalnum() else "-" for char in device.name.lower()).strip("-")
     return Target("opencl", name, ("opencl",), dtypes, frozenset(features), tuple(sorted(limits.items())))

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from poot.dtypes import DType, bool_, f32, f64, i64
-from poot.kernel.check_target import largest_shared
+from poot.kernel.check_target import largest_array
 from poot.kernel.ir import Alloc, Atomic, BufferParam, Collective, Kernel, Return, ScalarParam, Store, Var
 from poot.kernel.render import wgsl_helpers as helpers
 from poot.kernel.render.threads_text import AXES, LOOSE, PRODUCT, SUM, UNARY, Code, ThreadsSource, prelude
@@ -148,7 +148,7 @@ class _Wgsl(WgslExpressions):
         total += sum(count * (8 if kind.endswith("64") else 4) for kind, count in self.scratch.items())
         limit = dict(self.target.limits).get("workgroup_storage", total)
         if total > limit:
-            where = largest_shared(self.kernel)
+            where = largest_array(self.kernel, "shared")
             raise self.unsupported(f"{total} bytes of shared memory", f"the limit is {limit}", where)
         return total
 
