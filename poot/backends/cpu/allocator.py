@@ -257,7 +257,7 @@ class Allocator:
             if not kept:
                 return None
             extent = kept.pop()
-            del self._oldest[extent]
+            self._oldest.pop(extent, None)
             self._cached -= size
             self._reused += 1
             self._count(size)
@@ -304,16 +304,17 @@ class Allocator:
             self._free.setdefault(extent.size, deque()).append(extent)
             self._oldest[extent] = None
             self._cached += extent.size
-        while self._cached > self.cache_bytes:
+        while self._cached > self.cache_bytes and self._oldest:
             dropped.append(self._evict())
         return dropped
 
     def _evict(self) -> _Extent:
         extent, _ = self._oldest.popitem(last=False)
-        kept = self._free[extent.size]
-        kept.popleft()  # the oldest of all is the oldest of its size
+        kept = self._free.get(extent.size)
+        if kept and kept[0] is extent:  # the oldest of its size, unless a Ctrl-C came as one of the two was changed
+            kept.popleft()
         if not kept:
-            del self._free[extent.size]
+            self._free.pop(extent.size, None)
         self._cached -= extent.size
         return extent
 
