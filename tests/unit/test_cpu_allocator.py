@@ -395,21 +395,3 @@ def test_how_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         )
     monkeypatch.delenv("POOT_CACHE_BYTES")
     assert 0 < default_cache_bytes() <= 2 << 30
-
-
-@pytest.mark.parametrize("left", ["free", "oldest"])
-def test_memory_that_a_ctrl_c_left_in_one_list_alone(left: str) -> None:
-    allocator = Allocator(cache_bytes=1 << 20)
-    for _ in range(2):
-        allocator.free(allocator.allocate(100_000))
-        assert allocator.statistics().cached_bytes > 0  # which settles it
-        (extent,) = allocator._oldest
-        if left == "free":
-            del allocator._oldest[extent]
-        else:
-            allocator._free.clear()
-        blocks = [allocator.allocate(100_000) for _ in range(3)]
-        for block in blocks:
-            allocator.free(block)
-        allocator.trim()
-        assert not allocator._oldest

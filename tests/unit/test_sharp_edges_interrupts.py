@@ -16,6 +16,7 @@ import pytest
 
 import poot
 from poot import ops
+from poot.backends.cpu.allocator import Allocator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -166,3 +167,21 @@ def test_an_interrupt_between_any_two_lines_leaves_nobody_waiting() -> None:
     for thread in threading.enumerate():  # what interrupted calls left is not compiled beside another test, that counts
         if thread.name.startswith("poot-compile"):
             thread.join()
+
+
+@pytest.mark.parametrize("left", ["free", "oldest"])
+def test_memory_that_a_ctrl_c_left_in_one_list_alone(left: str) -> None:
+    allocator = Allocator(cache_bytes=1 << 20)
+    for _ in range(2):
+        allocator.free(allocator.allocate(100_000))
+        assert allocator.statistics().cached_bytes > 0  # which settles it
+        (extent,) = allocator._oldest
+        if left == "free":
+            del allocator._oldest[extent]
+        else:
+            allocator._free.clear()
+        blocks = [allocator.allocate(100_000) for _ in range(3)]
+        for block in blocks:
+            allocator.free(block)
+        allocator.trim()
+        assert not allocator._oldest
