@@ -96,9 +96,12 @@ def _present(name: str) -> str:
 @pytest.fixture(autouse=True)
 def _left_as_found() -> Iterator[None]:
     """A test leaves the process as it was, since others run there after it, and which ones is up to the scheduler."""
+    from poot.api.traced import _WATCH
+
     before = _process()
     yield
     assert _process() == before
+    _WATCH._sites.clear()  # how often a line has traced is counted for each test
 
 
 def _process() -> dict[str, object]:

@@ -348,7 +348,6 @@ def test_specs_are_refused_in_a_call() -> None:
         poot.trace(lambda x: x)(f32[3])
 
 
-@pytest.mark.filterwarnings("ignore::poot.api.cache.RetraceWarning")
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("bad", [-4, 3, 1 << 30])
 def test_an_index_out_of_range_on_any_axis_faults_on_every_device(device: poot.Device, axis: int, bad: int) -> None:
