@@ -89,17 +89,26 @@ def test_a_kernel_that_faults_names_the_line_of_its_launch(device_name: str) -> 
 
 
 @st.composite
-def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """A key of ints, slices, None and `...` for an array of this shape."""
+def parts(draw: st.DrawFn, shape: tuple[int, ...]) -> list[Any]:
+    """An int or a slice for each of these axes, and None between them."""
     items: list[Any] = []
-    for extent in shape[: draw(st.integers(0, len(shape)))]:
+    for extent in shape:
         bounds = st.none() | st.integers(-extent - 2, extent + 2)
         steps = st.sampled_from([None, 1, -1, 2, -2, 3])
         spans = st.builds(slice, bounds, bounds, steps)
         items += [None] * draw(st.integers(0, 1))
         items.append(draw(st.integers(-extent, extent - 1) | spans))
+    return items
+
+
+@st.composite
+def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A key of ints, slices, None and `...` for an array of this shape."""
+    before = draw(st.integers(0, len(shape)))
+    items = draw(parts(shape[:before]))
     if draw(st.booleans()):
-        items.insert(draw(st.integers(0, len(items))), ...)
+        behind = draw(st.integers(0, len(shape) - before))
+        items += [..., *draw(parts(shape[len(shape) - behind :]))]
     return tuple(items)
 
 
