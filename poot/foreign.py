@@ -78,8 +78,14 @@ def numbers(value: Any) -> np.ndarray[Any, Any]:
     found = np.asarray(value)
     if found.dtype == np.float64 and found.size and np.abs(found).max() >= 2.0**63:
         exact = np.asarray(value, object)
-        return exact if all(isinstance(item, int) for item in exact.flat) else found
+        return exact if number_kind(exact) == "i" else found
     return found
+
+
+def number_kind(array: np.ndarray[Any, Any]) -> str:
+    """The kind of dtype, as NumPy has it, that the numbers are of: "i" also for ints past 64 bits, kept as objects."""
+    kind = array.dtype.kind
+    return "i" if kind == "O" and all(isinstance(item, int) for item in array.flat) else kind
 
 
 def _cast(value: Any, dtype: DType) -> np.ndarray[Any, Any]:

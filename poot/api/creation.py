@@ -16,7 +16,7 @@ from poot.backends.device import DeviceBackend
 from poot.backends.sharing import same_memory
 from poot.dtypes import ArraySpec, DType, DTypeLike, as_dtype, bool_, check_plain, f32, i32
 from poot.errors import ArgumentError, ArgumentTypeError, OverflowArgumentError, an
-from poot.foreign import host_array, numbers, refuse
+from poot.foreign import host_array, number_kind, numbers, refuse
 from poot.probe import has
 from poot.trace import ops
 from poot.trace.array import Array
@@ -150,9 +150,7 @@ def _host(value: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         raise ArgumentError(what="asarray", actual=value, expected=f"lists of equal lengths ({error})") from None
     except Exception as error:  # whatever code of the object's raises
         refuse(value, "asarray", error)
-    kind = array.dtype.kind
-    if kind == "O" and all(isinstance(item, int) for item in array.flat):
-        kind = "i"  # integers past 64 bits
+    kind = number_kind(array)
     if kind not in "fiub":
         raise ArgumentTypeError(what="asarray", actual=type(value).__name__, expected="an array or numbers")
     natural = {"f": f32, "i": i32, "u": i32, "b": bool_}[kind]

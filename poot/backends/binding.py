@@ -1,4 +1,4 @@
-"""Checking an array against the spec that it is bound to, and bringing it to where it is bound."""
+"""Checking arguments: an array against the spec that it is bound to, which is then brought there, and others' kinds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from poot.backends.device import BufferView, DeviceBackend, HostArray
 from poot.backends.loss import require_alive
 from poot.backends.sharing import gpu_of, same_memory, sharing_of
 from poot.dtypes import ArraySpec, as_dtype, check_plain
-from poot.errors import AllocationError, DeviceMismatchError, DTypeError, ShapeError
+from poot.errors import AllocationError, ArgumentTypeError, DeviceMismatchError, DTypeError, ShapeError
 from poot.foreign import as_numpy
+
+_LONGEST = 60  # characters of a value in a message
 
 
 class OnDevice(Protocol):
@@ -61,7 +63,7 @@ def check_elements(what: str, value: Any, spec: ArraySpec, device: DeviceBackend
     if sharing is None or number is None:
         return check_array(what, value, spec)
     if number != sharing.device()[1]:
-        raise _elsewhere(what, f"GPU {number}", device, 'with poot.asarray(x, device="{}")')
+        raise _elsewhere(what, f"GPU {number}", device, f'poot.asarray(x, device="{device.name}")')
     buffer, actual = sharing.borrow(value, what)
     _check_spec(what, actual, spec)
     return Resident(BufferView(buffer), buffer)
@@ -70,7 +72,7 @@ def check_elements(what: str, value: Any, spec: ArraySpec, device: DeviceBackend
 def _check_ours(what: str, array: OnDevice, spec: ArraySpec, device: DeviceBackend) -> Elements:
     require_alive(array.backend)
     if not same_memory(array.backend, device):
-        raise _elsewhere(what, array.backend.name, device, 'with x.to_device("{}")')
+        raise _elsewhere(what, array.backend.name, device, f'x.to_device("{device.name}")')
     if not array.is_tracked:  # the caller may write to it as soon as it has been given
         return check_array(what, array, spec)
     _check_spec(what, array.spec, spec)
@@ -78,10 +80,10 @@ def _check_ours(what: str, array: OnDevice, spec: ArraySpec, device: DeviceBacke
     return Resident(array.buffer_view(), memory)
 
 
-def _elsewhere(what: str, home: str, device: DeviceBackend, way: str) -> DeviceMismatchError:
+def _elsewhere(what: str, home: str, device: DeviceBackend, call: str) -> DeviceMismatchError:
     return DeviceMismatchError(
         devices=f"{what} on {home}, the engine on {device.name}",
-        remedy=f"move it once, {way.format(device.name)}, or pass a NumPy array.",
+        remedy=f"move it once, with {call}, or pass a NumPy array.",
     )
 
 
@@ -116,3 +118,12 @@ def _check_spec(what: str, actual: ArraySpec, wanted: ArraySpec) -> None:
         )
     if actual.shape != wanted.shape:
         raise ShapeError(what=what, actual=actual.shape, expected=wanted.shape)
+
+
+def expect(what: str, value: object, kind: type | tuple[type, ...], expected: str, remedy: str | None = None) -> None:
+    """ArgumentTypeError for an argument of another kind, which names its value where that is a short one."""
+    if not isinstance(value, kind):
+        text = repr(value)
+        short = len(text) <= _LONGEST and "\n" not in text and not text.startswith("<")
+        actual = text if short else type(value).__name__
+        raise ArgumentTypeError(what=what, actual=actual, expected=expected, remedy=remedy)

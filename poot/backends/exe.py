@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from poot import forks
 from poot.backends.binding import Elements, check_elements, put
-from poot.backends.device import Buffer, BufferView, RecordedStep
+from poot.backends.device import Buffer, BufferView, HostArray, RecordedStep
 from poot.backends.executable import Executable, Run
 from poot.backends.loss import require_working
 from poot.backends.prologue import Kept, KeptKey
@@ -25,8 +25,6 @@ from poot.plan.program import Program
 
 if TYPE_CHECKING:
     from poot.backends.executor import Engine
-
-HostArray = np.ndarray[Any, Any]
 
 
 @dataclass(slots=True)

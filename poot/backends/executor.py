@@ -21,21 +21,20 @@ import numpy as np
 
 from poot import forks
 from poot.backends.ahead import compile_together
-from poot.backends.binding import Elements, check_elements, put
+from poot.backends.binding import Elements, check_elements, expect, put
 from poot.backends.commit import ENTRY_RECORD_BYTES, clear_record, commit_steps, finish_commit, guarded
-from poot.backends.device import Buffer, BufferView, DeviceBackend
+from poot.backends.device import Buffer, BufferView, DeviceBackend, HostArray
 from poot.backends.exe import EngineStats, Entry, Exe, StepInputs, StepResult, Unique
 from poot.backends.executable import Executable, Run
 from poot.backends.faults import decode
 from poot.backends.progress import working
 from poot.backends.prologue import Kept
-from poot.backends.weights import Wanting, WeightMap, WeightStore, compare_weights, expect, refuse, wanted_specs
+from poot.backends.weights import Wanting, WeightMap, WeightStore, compare_weights, refuse, wanted_specs
 from poot.dtypes import ArraySpec, as_dtype
 from poot.errors import ArgumentTypeError, EngineError, EvaluateError
 from poot.kernel.ir import FAULT_WORDS
 from poot.plan.program import Program
 
-HostArray = np.ndarray[Any, Any]
 _CLEAR = np.zeros(FAULT_WORDS, np.int32)
 
 # What arguments are, and the call that has them right.

@@ -11,14 +11,12 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from typing_extensions import override
 
+from poot.backends.binding import expect
+from poot.backends.device import HostArray
 from poot.backends.safetensor_files import read_safetensors
 from poot.dtypes import ArraySpec, DType, as_dtype, check_plain
 from poot.errors import ArgumentError, ArgumentTypeError, UnsupportedDTypeError, WeightError, WeightsError
 from poot.foreign import as_numpy
-
-HostArray = np.ndarray[Any, Any]
-
-_LONGEST = 60  # characters of a value in a message
 
 
 class WeightStore:
@@ -251,15 +249,6 @@ class WeightMap:
             problems += compare_weights(wanted_specs(wanting), specs, source, failed, everything=True)
         refuse(problems)
         return found
-
-
-def expect(what: str, value: object, kind: type | tuple[type, ...], expected: str, remedy: str | None = None) -> None:
-    """ArgumentTypeError for an argument of another kind, which names its value where that is a short one."""
-    if not isinstance(value, kind):
-        text = repr(value)
-        short = len(text) <= _LONGEST and "\n" not in text and not text.startswith("<")
-        actual = text if short else type(value).__name__
-        raise ArgumentTypeError(what=what, actual=actual, expected=expected, remedy=remedy)
 
 
 def _host(name: str, value: Any) -> HostArray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from poot.dtypes import DType, DTypeLike, bool_, check_plain, f32, f64, i32
 from poot.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from poot.foreign import host_array, numbers
+from poot.foreign import host_array, number_kind, numbers
 from poot.probe import has
 from poot.trace.array import Array, ArrayLike, NumpyArray, python_number
 from poot.trace.dispatch import Operand, active, bind1, is_traced, joined, lift
@@ -136,8 +136,7 @@ def _static_values(items: Sequence[Any], dtype: DType | None) -> NumpyArray:
         ) from None
     except OverflowError:
         values = np.array(items, object)
-    huge = values.dtype.kind == "O" and all(isinstance(value, int) for value in values.flat)  # ints past 64 bits
-    kind = "i" if huge else values.dtype.kind
+    kind = number_kind(values)
     if dtype is None:
         dtype = {"b": bool_, "i": i32, "u": i32, "f": f32}.get(kind) if values.size else f32
         if kind == "f" and values.dtype != np.float64:

@@ -15,7 +15,7 @@ import numpy as np
 
 from poot.dtypes import bool_, i32
 from poot.errors import ArgumentError, ArgumentTypeError, IndexFault, ShapeError
-from poot.foreign import numbers
+from poot.foreign import number_kind, numbers
 from poot.trace.array import Array, IndexMode, NumpyArray, is_array
 from poot.trace.dispatch import active
 from poot.trace.ops.creation import constant
@@ -130,8 +130,7 @@ def _list_values(item: list[Any]) -> NumpyArray:
         values = numbers(item)
     except ValueError:
         values = np.asarray(None)
-    huge = values.dtype.kind == "O" and all(isinstance(value, int) for value in values.flat)
-    if values.dtype.kind not in "biu" and values.size and not huge:
+    if number_kind(values) not in "biu" and values.size:
         raise _no_index("a list of other things")
     return values
 
